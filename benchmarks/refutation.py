@@ -3,11 +3,11 @@
     python benchmarks/refutation.py [--only PART] [--seeds N] [--runs N]
 
 Parts: `soundness` (the share of seeded runs in which a tight claim is refuted, at alpha = 0.2 and 0.05: by the test of
-one event at every look, and by whole searches), `factor` (outputs until a mechanism with half the noise it needs is
-refuted, the search included, beside what a test of the best event needs on average at this alpha), `gross` (outputs and
-CPU seconds until a gross mistake is refuted), `catalogue` (the wrong mechanisms of the catalogue, by samples alone),
-`power` (violations as large as `detectable` says, planted: the share that is refuted). Seconds are CPU seconds of this
-process and its children, so a busy machine hardly changes them.
+one event at every look, by one test of all samples, and by whole searches), `factor` (outputs until a mechanism with half
+the noise it needs is refuted, the search included, beside what a test of the best event needs on average at this alpha),
+`gross` (outputs and CPU seconds until a gross mistake is refuted), `catalogue` (the wrong mechanisms of the catalogue, by
+samples alone), `power` (violations as large as `detectable` says, planted: the share that is refuted). Seconds are CPU
+seconds of this process and its children, so a busy machine hardly changes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.console import Console
 
 from veridp import catalogue
 from veridp.claim import Claim
-from veridp.confidence import RatioMartingale, growth
+from veridp.confidence import RatioMartingale, growth, linear_epsilon_lower
 from veridp.engines.sniper import AttackResult, search
 from veridp.mechanism import Mechanism, mechanism
 
@@ -79,6 +79,9 @@ def soundness(seeds: int, runs: int) -> None:
                 total += size
             share = float(test.rejected(alpha).mean())
             CONSOLE.print(f"alpha {alpha:g}, {name}: {share:.4f} of {runs} runs, margin {margin:.4f}")
+            counts = zip(rng.binomial(20_000, p, runs).tolist(), rng.binomial(20_000, q, runs).tolist(), strict=True)
+            wrong = sum(linear_epsilon_lower(left, right, 20_000, alpha, delta) > epsilon for left, right in counts)
+            CONSOLE.print(f"    by one test of 20,000 samples: {wrong / runs:.4f}")
         for target in (response(1.0), laplace(1.0, 1.0)):
             options = {"samples": 100, "final_samples": 1_000, "confidence": 1 - alpha}
             refuted = sum(refuting(target, seed, **options).refuted for seed in range(seeds))

@@ -16,7 +16,8 @@ COMPILING = ("compiled", "compiled_loop", "checked")
 
 @pytest.fixture
 def without_sklearn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    for name in ("sklearn", "sklearn.ensemble"):
+        monkeypatch.setitem(sys.modules, name, None)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_an_attack_names_the_extra() -> None:
 
 
 @pytest.mark.usefixtures("without_sklearn")
-def test_an_audit_attacks_by_plain_events_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_attacks_by_simple_models_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name: the package has such a function
     monkeypatch.setattr(sniper, "SAMPLES", 1_000)
     monkeypatch.setattr(sniper, "FINAL", 10_000)
@@ -48,7 +49,7 @@ def test_an_audit_attacks_by_plain_events_and_says_so(monkeypatch: pytest.Monkey
     assert verdict.witness is not None
     assert str(verdict.witness.event).startswith("output ")  # in words, not as a score
     assert verdict.caveats == (
-        "only plain events were searched: attacks by classifiers need sklearn; "
+        "no boosted trees were tried: attacks by classifiers need sklearn; "
         "install it with: pip install 'veridp[attack]'",
     )
 

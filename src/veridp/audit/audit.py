@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from veridp.adjacency import Adjacency, Domain
@@ -19,7 +18,7 @@ from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt, threaded
 from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Verdict
-from veridp.errors import CutShort, MechanismHung, MissingExtra
+from veridp.errors import CutShort, MechanismHung
 from veridp.mechanism import Mechanism, as_mechanism
 
 SECONDS = 60.0
@@ -104,9 +103,6 @@ def _load(black_box: bool) -> None:
     """Load the engines that come first: they stay loaded for the next audit, and no deadline counts it."""
     for engine in ("statdp", "sniper") if black_box else ("prove", "exact"):
         importlib.import_module(f"veridp.engines.{engine}")
-    if black_box:
-        with suppress(MissingExtra):  # the step that needs it says so
-            importlib.import_module("veridp.engines.sniper.pair_attack").load_classifiers()
 
 
 def _carry_out(findings: Findings, engines: Callable[[Findings], None]) -> None:

@@ -18,6 +18,7 @@ from veridp.kernel.symbols import count_text
 from veridp.sampling.sample import sample
 
 if TYPE_CHECKING:
+    from veridp.engines.sniper.classifier import ModelFamily
     from veridp.engines.sniper.result import AttackResult
     from veridp.engines.statdp.result import Detection
 
@@ -160,17 +161,16 @@ def cross_check(findings: Findings) -> None:
 
 
 def attack(findings: Findings) -> None:
-    """DP-Sniper, with the rest of alpha and of the time; by plain events alone where classifiers are not installed."""
+    """DP-Sniper, with the rest of alpha and of the time; by simple models alone where others are not installed."""
     from veridp.engines.sniper import search
-    from veridp.engines.sniper.pair_attack import load_classifiers
-    from veridp.engines.sniper.refutation import PLAIN_EVENTS
+    from veridp.engines.sniper.classifier import DEFAULT, QUICK, check_installed
 
-    models = None
+    models: tuple[ModelFamily, ...] = DEFAULT
     try:
-        load_classifiers()
+        check_installed(models)
     except MissingExtra as missing:
-        models = PLAIN_EVENTS
-        findings.caveats.append(f"only plain events were searched: {missing}")
+        models = QUICK
+        findings.caveats.append(f"no boosted trees were tried: {missing}")
     case = findings.case
     findings.tell("attacking")
     before = list(findings.searched)

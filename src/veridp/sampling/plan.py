@@ -8,7 +8,7 @@ import functools
 import pickle
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -152,15 +152,23 @@ class SharedTrials:
 
     A search orders outputs of the same few inputs again and again, and trials cost as much as thousands of outputs.
     Each is made once for an input, with a fixed seed, so that the reading depends on mechanism, input and count alone.
+
+    Inputs of the form of one of the `examples` are tried on that alone: its reading is used for them untried. That is
+    for outputs from which something is learnt that other outputs then confirm; what is certified must not rest on them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, examples: Sequence[object] = ()) -> None:
+        self.examples = {_form(example): example for example in reversed(examples)}
         self._known: dict[Any, Any] = {}
+
+    def tried(self, order: Order) -> Order:
+        """The order for whose input the trials are made."""
+        return replace(order, data=self.examples.get(_form(order.data), order.data))
 
     def once(self, order: Order, what: object, made: Callable[[], Result]) -> Result:
         """What was made before for this input, or is made now; made anew each time for data that cannot be pickled."""
         try:
-            key = what, order.reading, pickle.dumps(order.data)
+            key = what, order.reading, pickle.dumps((order.data, dict(order.mechanism.arguments)))
         except Exception:  # whatever a class of one's own raises
             return made()
         if key not in self._known:
@@ -170,7 +178,14 @@ class SharedTrials:
 
     def __reduce__(self) -> Any:
         """Another process makes trials of its own."""
-        return SharedTrials, ()
+        return SharedTrials, (tuple(self.examples.values()),)
+
+
+def _form(data: object) -> Any:
+    """The types and the nesting of an input, but not its values."""
+    if isinstance(data, np.ndarray):
+        return data.dtype.str, data.shape
+    return (type(data), *map(_form, data)) if isinstance(data, list | tuple) else type(data)
 
 
 @dataclass(frozen=True)
@@ -241,7 +256,8 @@ def carry_out(order: Order, consume: Callable[[Iterator[Any]], Result]) -> tuple
     if order.trials is None:
         _pilot(order)
     else:
-        order.trials.once(order, min(PILOT_RUNS, order.count), lambda: _pilot(order))
+        tried = order.trials.tried(order)
+        order.trials.once(tried, min(PILOT_RUNS, order.count), lambda: _pilot(tried))
     for job in _jobs(order, notes):
         try:
             with closing(_counted(job, order)) as blocks:
@@ -337,15 +353,16 @@ def _requested(order: Order, reading: Reading, notes: list[str]) -> Iterator[Job
 
 def _tried_batch(order: Order, notes: list[str]) -> tuple[Job | None, int]:
     """The batch job, if a trial works, and into how many runs the trial splits."""
-
-    def tried() -> tuple[int, int, list[str]]:
-        found: list[str] = []
-        job, runs = _batch_job(order, found)
-        return 0 if job is None else job.rows_at_once, runs, found
-
     if order.trials is None:
         return _batch_job(order, notes)
-    rows, runs, found = order.trials.once(order, ("batch", order.trial_rows), tried)
+    tried = order.trials.tried(order)
+
+    def trial() -> tuple[int, int, list[str]]:
+        found: list[str] = []
+        job, runs = _batch_job(tried, found)
+        return 0 if job is None else job.rows_at_once, runs, found
+
+    rows, runs, found = order.trials.once(tried, ("batch", order.trial_rows), trial)
     notes += found
     return (replace(order.job(Reading.BATCH), rows_at_once=rows) if rows else None), runs
 

@@ -18,6 +18,7 @@ from veridp.engines.sniper.classifier import (
     Training,
     fitted,
     independent,
+    logistic_weights,
     row_keys,
 )
 from veridp.engines.sniper.features import Columns, FeatureLayout, Value, columns_for
@@ -179,3 +180,17 @@ def test_equal_outputs_have_equal_scores_in_whatever_block_they_are(name: str) -
             assert (scorer(left[start:end]) == whole[start:end]).all(), fit.model.family
         pieces = [scorer(left[start : start + 1])[0] for start in range(0, 4000, 97)]
         assert (pieces == whole[::97]).all(), fit.model.family
+
+
+def test_the_regression_is_that_of_scikit_learn() -> None:
+    """With weights, with columns that hardly tell, and where a column separates the two sides."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    matrix, labels = rng.normal(size=(4_000, 3)), rng.integers(0, 2, 4_000).astype(np.int8)
+    matrix[:, 0] += 0.1 * labels
+    weights = rng.integers(1, 4, 4_000).astype(float)
+    for separating in (0.0, 20.0):
+        matrix[:, 2] += separating * labels
+        known = LogisticRegression(solver="newton-cholesky", C=1.0, max_iter=100, tol=1e-8).fit(matrix, labels, weights)
+        assert logistic_weights(matrix, labels, weights) == pytest.approx(known.coef_[0], rel=2e-3, abs=1e-3)

@@ -12,11 +12,12 @@ import pytest
 from veridp import catalogue
 from veridp.adjacency import Pair
 from veridp.budget import Level
+from veridp.claim import Claim
 from veridp.confidence import log_ratio_lower
 from veridp.engines.sniper import search
 from veridp.engines.sniper.attack import Goal
 from veridp.engines.sniper.classifier import ModelFamily
-from veridp.engines.sniper.confirm import PlayoffState, playoff
+from veridp.engines.sniper.confirm import CountedBounds, LinearBounds, PlayoffState, playoff
 from veridp.engines.sniper.pair_attack import AttackCandidate, PairTask, Setting, TaskPool, best_attack
 from veridp.mechanism import as_mechanism
 
@@ -94,3 +95,19 @@ def test_there_is_one_unless_the_claim_is_as_good_as_refuted_or_the_samples_are_
     assert "playoff" not in stages(claim=0.001)
     assert "playoff" in stages(claim=5.0)
     assert "playoff" not in stages(pairs=[([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])])
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_one_test_refutes_what_two_intervals_leave_open(delta: float) -> None:
+    """At the δ of the claim and its tolerance; both share one alpha with the bounds on the probabilities."""
+    claim, samples = Claim(0.5, delta), 100_000
+    left, right = 50_000 + round(delta * samples), round(50_000 / math.exp(0.512))
+    one = LinearBounds(left, right, samples, 0.05, claim.tolerated.delta)
+    two = CountedBounds(left, right, samples, 0.05)
+    assert claim.refuted_by(one.epsilon)
+    assert not claim.refuted_by(two.epsilon)
+    assert one.exceeds is not None
+    assert claim.exceeded_by(one.exceeds)
+    assert one.lower < two.lower  # the test has most of alpha
+    assert one.delta(0.5) >= delta
+    assert one.epsilon(delta + 0.01) < 0.5  # the test says nothing of a larger δ

@@ -10,7 +10,7 @@ from veridp.budget import Deadline, Level
 from veridp.engines.sniper.attack import Scorer, ThresholdAttack
 from veridp.engines.sniper.classifier import ALL, ModelFamily
 from veridp.engines.sniper.confirm import Spending
-from veridp.engines.sniper.levels import SLOW, TRIED_WELL, LevelPlan, LevelSearch
+from veridp.engines.sniper.levels import SLOW, LevelPlan, LevelSearch
 from veridp.engines.sniper.pair_attack import AttackCandidate
 
 LINEAR, BOOSTED, NETWORK = ModelFamily.LINEAR, ModelFamily.BOOSTED, ModelFamily.NETWORK
@@ -30,21 +30,20 @@ def candidate(best: ModelFamily, *others: ModelFamily, promise: float = 1.0) -> 
 def test_a_slow_family_that_was_the_best_for_no_pair_is_given_up() -> None:
     run = running()
     assert run.slow == SLOW
-    run.learn_from([candidate(LINEAR)], TRIED_WELL)  # none of them was tried
-    run.learn_from([candidate(LINEAR, BOOSTED, NETWORK)], TRIED_WELL - 1)  # with too few samples to learn from
+    run.learn_from([candidate(LINEAR)])  # none of them was tried
     assert run.slow == SLOW
-    run.learn_from([candidate(LINEAR, BOOSTED), candidate(BOOSTED, NETWORK), candidate(LINEAR)], TRIED_WELL)
+    run.learn_from([candidate(LINEAR, BOOSTED), candidate(BOOSTED, NETWORK), candidate(LINEAR)])
     assert run.slow == (BOOSTED,)
     assert run.useful((NETWORK, LINEAR, BOOSTED)) == (LINEAR, BOOSTED)
 
 
 def test_nothing_is_given_up_where_nothing_was_found() -> None:
     run = running()
-    run.learn_from([candidate(LINEAR, BOOSTED, NETWORK, promise=-0.1)], TRIED_WELL)
+    run.learn_from([candidate(LINEAR, BOOSTED, NETWORK, promise=-0.1)])
     assert run.slow == SLOW
 
 
 def test_a_family_that_alone_was_asked_for_stays() -> None:
     run = running()
-    run.learn_from([candidate(BOOSTED, NETWORK)], TRIED_WELL)
+    run.learn_from([candidate(BOOSTED, NETWORK)])
     assert run.useful((NETWORK,)) == (NETWORK,)

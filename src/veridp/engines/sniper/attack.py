@@ -6,13 +6,15 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Claim
-from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
+from veridp.confidence import approximate_lower, approximate_upper, expected_linear_lower, log_ratio_lower
 from veridp.conversions import Event
 from veridp.engines.sniper.classifier import Model, ModelFamily
 from veridp.engines.sniper.features import Column, Columns, FeatureLayout, Leaves
@@ -269,6 +271,7 @@ MOST_THRESHOLDS = 128  # from the scores of either side
 FREQUENCIES = 2  # to distinguish between one and its double
 DOUBT, DOUBT_PER_DECADE = 0.3, 0.5  # standard errors by which a held-out rate is read pessimistically
 HOPE = 1.5  # and by which it is taken optimistically
+BOUND_SHARE = 0.1  # of the alpha of a test of the inequality itself, for the bounds on the two probabilities
 
 
 def sample_size(omega: float = 0.005, alpha: float = 0.05, c: float = 0.01) -> int:
@@ -318,16 +321,28 @@ class Goal:
 
     def expected(self, left: Floats, left_total: int, right: Floats, right_total: int, doubt: Floats | float) -> Floats:
         """The bounds to expect if rates are by so many standard errors worse than they were seen to be."""
-        from scipy.special import ndtr
+        above = np.atleast_1d(approximate_lower(left, left_total, doubt))
+        below = np.atleast_1d(approximate_upper(right, right_total, doubt))
+        lower = approximate_lower(above * self.final, self.final, self._deviations)
+        upper = approximate_upper(below * self.final, self.final, self._deviations)
+        if self.notion is not None:
+            return np.array([self._shown(event) for event in zip(lower.tolist(), upper.tolist(), strict=True)])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_two = np.where(lower > self.delta, np.log(lower - self.delta) - np.log(upper), -np.inf)
+        by_one = expected_linear_lower(above, below, self.final, (1 - BOUND_SHARE) * self.alpha, self.delta)
+        return np.maximum(by_two, by_one)
 
-        above = clopper_pearson_lower(left, left_total, ndtr(-doubt))
-        below = clopper_pearson_upper(right, right_total, ndtr(-doubt))
-        counts = above * self.final, self.final, below * self.final, self.final
-        if self.notion is None:
-            return np.atleast_1d(log_ratio_lower(*counts, self.alpha, self.delta))
-        lower = np.atleast_1d(clopper_pearson_lower(*counts[:2], self.alpha / 2))
-        upper = np.atleast_1d(clopper_pearson_upper(*counts[2:], self.alpha / 2))
-        return np.array([self._shown(event) for event in zip(lower.tolist(), upper.tolist(), strict=True)])
+    @cached_property
+    def _deviations(self) -> float:
+        """Of a normal variable, which it exceeds with probability alpha / 2."""
+        return NormalDist().inv_cdf(1 - self.alpha / 2)
+
+    def favours_one_test(self, left: float, right: float, samples: int, alpha: float) -> bool:
+        """Whether one test of the inequality can be expected to show more than two intervals, at these rates."""
+        if self.notion is not None:
+            return False
+        by_two = log_ratio_lower(left * samples, samples, right * samples, samples, alpha, self.delta)
+        return bool(expected_linear_lower(left, right, samples, (1 - BOUND_SHARE) * alpha, self.delta) > by_two)
 
     def _shown(self, event: Event) -> float:
         """The multiple of the claim that the event shows; below 0 where it is not known to be more probable on the

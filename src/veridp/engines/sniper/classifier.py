@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+import importlib.util
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridp.budget.child_process import one_thread
 from veridp.engines.sniper.features import Columns
+from veridp.errors import extra
 from veridp.sampling.outputs import Outputs
 
 # ------------------------------------------------------------------------------------------------------------ training
@@ -131,6 +134,7 @@ ENTRY_ROWS = 20_000  # of either side, from which the likely columns are found; 
 INDEPENDENCE_ROWS = 4000
 SCALE_ROWS = 50_000
 LINEAR_ROWS = 2**19  # of either side
+NEWTON_STEPS, NEWTON_TOLERANCE = 20, 1e-5  # relative to the weight of all rows
 BOOSTED_ROWS = 2**17
 NETWORK_ROWS = 2**16  # ten epochs of more would take longer than all the rest
 
@@ -147,8 +151,8 @@ class ModelFamily(enum.StrEnum):
 
 
 QUICK = (ModelFamily.TABLE, ModelFamily.ENTRY, ModelFamily.LINEAR)
-BETTER = (*QUICK, ModelFamily.BOOSTED)
-ALL = (*BETTER, ModelFamily.NETWORK)
+DEFAULT = (*QUICK, ModelFamily.BOOSTED)
+ALL = (*DEFAULT, ModelFamily.NETWORK)
 
 
 class Model:
@@ -176,6 +180,18 @@ class Fit:
 
     model: Model
     places: tuple[int, ...]
+
+
+def installed() -> AbstractContextManager[None]:
+    """Where scikit-learn is imported: it takes longer to load than all of veridp, so only once it is needed."""
+    return extra("attack", "attacks by classifiers need")
+
+
+def check_installed(families: Iterable[ModelFamily]) -> None:
+    """Raise MissingExtra if one of the families needs scikit-learn, and it is not installed."""
+    with installed():
+        if not set(families) <= set(QUICK) and importlib.util.find_spec("sklearn") is None:
+            raise ModuleNotFoundError(name="sklearn")
 
 
 def fitted(family: ModelFamily, training: Training, seed: int) -> Fit | None:
@@ -340,15 +356,38 @@ class LinearModel(Model):
 
 
 def _linear(training: Training, seed: int) -> Fit | None:
-    from sklearn.linear_model import LogisticRegression
-
     rows = training.some(LINEAR_ROWS)
     places = independent(rows.matrix)
     matrix = rows.matrix[:, places]
     scale = Scale.of(matrix)
-    learner = LogisticRegression(solver="newton-cholesky", C=1.0, max_iter=20)
-    learner.fit(scale(matrix), rows.labels, rows.weights)
-    return Fit(LinearModel(scale, learner.coef_[0].astype(np.float64)), places)
+    return Fit(LinearModel(scale, logistic_weights(scale(matrix), rows.labels, rows.weights)), places)
+
+
+def logistic_weights(matrix: Floats, labels: NDArray[Any], weights: Floats) -> Floats:
+    """The weights of a logistic regression with half their squares as penalty, by Newton's method.
+
+    The constant is not penalised, and not returned: a score is used for its order.
+    """
+    design = np.column_stack([matrix, np.ones(len(matrix))])
+    penalty = np.append(np.ones(matrix.shape[1]), 0.0)
+    signs = np.where(labels > 0, 1.0, -1.0)
+
+    def loss(found: Floats) -> float:
+        return float(weights @ np.logaddexp(0.0, -signs * (design @ found)) + penalty @ found**2 / 2)
+
+    found = np.zeros(design.shape[1])
+    lowest = loss(found)
+    for _ in range(NEWTON_STEPS):
+        chances = 0.5 * (1 + np.tanh(design @ found / 2))
+        slope = design.T @ (weights * (chances - (signs > 0))) + penalty * found
+        if np.abs(slope).max() <= NEWTON_TOLERANCE * weights.sum():
+            break
+        bends = design.T @ (design * (weights * chances * (1 - chances))[:, None])
+        step = np.linalg.lstsq(bends + np.diag(penalty), slope, rcond=None)[0]
+        while (reached := loss(found - step)) > lowest and np.abs(step).max() > NEWTON_TOLERANCE:
+            step /= 2  # too far: where the two sides are all but separate
+        found, lowest = found - step, reached
+    return found[:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +415,8 @@ def network_of(scale: Scale, learner: Any) -> Network:
 
 
 def _network(training: Training, seed: int) -> Fit | None:
-    from sklearn.neural_network import MLPClassifier
+    with installed():
+        from sklearn.neural_network import MLPClassifier
 
     some = training.some(NETWORK_ROWS)
     places = independent(some.matrix)
@@ -393,7 +433,8 @@ def _network(training: Training, seed: int) -> Fit | None:
         random_state=seed % 2**32,
     )
     inputs = np.ascontiguousarray(scale(matrix), dtype=np.float32)
-    learner.fit(inputs, some.labels, some.weights / some.weights.mean())
+    with one_thread():
+        learner.fit(inputs, some.labels, some.weights / some.weights.mean())
     return Fit(network_of(scale, learner), places)
 
 
@@ -405,11 +446,13 @@ class Boosted(Model):
     family = ModelFamily.BOOSTED
 
     def scores(self, matrix: Floats) -> Floats:
-        return np.asarray(self.learner.decision_function(matrix), dtype=np.float64)
+        with one_thread():
+            return np.asarray(self.learner.decision_function(matrix), dtype=np.float64)
 
 
 def _boosted(training: Training, seed: int) -> Fit | None:
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    with installed():
+        from sklearn.ensemble import HistGradientBoostingClassifier
 
     some = training.some(BOOSTED_ROWS)
     rows = len(some.labels)
@@ -421,7 +464,8 @@ def _boosted(training: Training, seed: int) -> Fit | None:
         early_stopping=False,
         random_state=seed % 2**32,
     )
-    learner.fit(some.matrix, some.labels, some.weights)
+    with one_thread():
+        learner.fit(some.matrix, some.labels, some.weights)
     return Fit(Boosted(learner), _all(some.matrix))
 
 

@@ -17,10 +17,10 @@ from veridp.confidence import (
     clopper_pearson_lower,
     clopper_pearson_upper,
     growth,
-    log_ratio_lower,
+    linear_epsilon_lower,
 )
 from veridp.conversions import Event
-from veridp.engines.sniper.attack import BIT_COLUMNS, Goal, ThresholdAttack
+from veridp.engines.sniper.attack import BIT_COLUMNS, BOUND_SHARE, Goal, ThresholdAttack
 from veridp.engines.sniper.pair_attack import AttackCandidate, Setting, TaskPool, seed_for
 from veridp.sampling.sample import tally
 
@@ -30,10 +30,11 @@ from veridp.sampling.sample import tally
 # The search draws samples of its own, so an attack is fixed before its confirmation draws the first one, and nothing
 # has to be paid for the pairs, models, directions and thresholds that were tried. A look counts how often the attack
 # takes an output of either side and bounds both probabilities by Clopper and Pearson at half the look's alpha each
-# (paper, Theorem 1). Each look counts some more thresholds of the same scores: they cost no samples, tell the privacy
-# profile, and one of them may turn out better than the threshold that held-out samples, by their luck, had for the
-# best. The alphas of all looks and thresholds of all levels add up to the alpha of the search: so all bounds hold
-# together with probability 1 - alpha, and the best of them may be reported, whenever one stops.
+# (paper, Theorem 1); for a frequent event, one test of P[left] - e^ε P[right] shows more. Each look counts some more
+# thresholds of the same scores: they cost no samples, tell the privacy profile, and one of them may turn out better
+# than the threshold that held-out samples, by their luck, had for the best. The alphas of all looks and thresholds of
+# all levels add up to the alpha of the search: so all bounds hold together with probability 1 - alpha, and the best of
+# them may be reported, whenever one stops.
 
 
 Counts = NDArray[np.int64]
@@ -83,12 +84,15 @@ class CountedBounds:
         return float(clopper_pearson_upper(self.right, self.samples, self.alpha / 2))
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """No ε below this is kept at this δ."""
-        return float(log_ratio_lower(self.left, self.samples, self.right, self.samples, self.alpha, delta))
+        """A lower bound on ε at this δ."""
+        above = math.log((self.lower - delta) / self.upper) if self.lower > delta else -math.inf
+        point = self.exceeds
+        return above if point is None or delta > point.delta else max(above, point.epsilon)
 
     def delta(self, epsilon: float) -> float:
-        """No δ below this is kept at this ε: P[left] - e^ε P[right] is at least so much."""
-        return self.lower - math.exp(min(epsilon, 700.0)) * self.upper
+        """A lower bound on δ at this ε: P[left] - e^ε P[right] is at least so much."""
+        above, point = self.lower - math.exp(min(epsilon, 700.0)) * self.upper, self.exceeds
+        return above if point is None or epsilon > point.epsilon else max(above, point.delta)
 
     def estimate(self, delta: float = 0.0) -> float:
         """The same from the frequencies themselves: no bound."""
@@ -96,6 +100,27 @@ class CountedBounds:
         if above <= 0:
             return -math.inf
         return math.log(above * self.samples / self.right) if self.right else math.inf
+
+
+@dataclass(frozen=True)
+class LinearBounds(CountedBounds):
+    """The same, with most of alpha for one test of P[left] - e^ε P[right], at a δ that was fixed before."""
+
+    at_delta: float
+
+    @cached_property
+    def exceeds(self) -> Claim | None:
+        alpha = (1 - BOUND_SHARE) * self.alpha
+        epsilon = linear_epsilon_lower(self.left, self.right, self.samples, alpha, self.at_delta)
+        return Claim(epsilon, self.at_delta) if epsilon > 0 else None
+
+    @cached_property
+    def lower(self) -> float:
+        return float(clopper_pearson_lower(self.left, self.samples, BOUND_SHARE * self.alpha / 2))
+
+    @cached_property
+    def upper(self) -> float:
+        return float(clopper_pearson_upper(self.right, self.samples, BOUND_SHARE * self.alpha / 2))
 
 
 @dataclass(frozen=True)
@@ -117,15 +142,6 @@ class SequentialBounds(CountedBounds):
     @property
     def upper(self) -> float:
         return self.at_most
-
-    def epsilon(self, delta: float = 0.0) -> float:
-        above = math.log((self.at_least - delta) / self.at_most) if self.at_least > delta else -math.inf
-        point = self.exceeded
-        return above if point is None or delta > point.delta else max(above, point.epsilon)
-
-    def delta(self, epsilon: float) -> float:
-        above, point = super().delta(epsilon), self.exceeded
-        return above if point is None or epsilon > point.epsilon else max(above, point.delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,12 +283,13 @@ def confirm(
     samples: int,
     alpha: float,
     key: tuple[int, ...],
-    delta: float = 0.0,
+    goal: Goal,
     spending: Spending = Spending(),
 ) -> Iterator[list[Look] | float]:
     """Looks at more and more fresh samples; between them, the share of the samples that are counted so far.
 
-    Several looks at once are at the same samples, the one at the candidate's own threshold first.
+    Several looks at once are at the same samples, the one at the candidate's own threshold first. Held-out samples
+    alone decide by which test that is judged.
     """
     sizes = look_sizes(samples) if spending.earlier else [samples]
     levels = candidate.levels if spending.others else ()
@@ -286,11 +303,14 @@ def confirm(
         done = size
         last = number == len(sizes) - 1
         main = alpha * (spending.last if last else spending.earlier / max(1, len(sizes) - 1))
-        others = alpha * spending.others * _share(number, len(sizes)) / max(1, len(levels))
-        yield [
-            Look(candidate, attack, CountedBounds(left, right, size, others if place else main), delta)
-            for place, (attack, (left, right)) in enumerate(zip(attacks, totals.T.tolist(), strict=True))
-        ]
+        rest = alpha * spending.others * _share(number, len(sizes)) / max(1, len(levels))
+        (left, right), *further = totals.T.tolist()
+        linear = spending is not ALL_AT_ONCE and goal.favours_one_test(candidate.left, candidate.right, size, main)
+        at_delta = Claim(0.0, goal.delta).tolerated.delta  # what a refutation has to exceed
+        one = LinearBounds(left, right, size, main, at_delta) if linear else CountedBounds(left, right, size, main)
+        bounds = (one, *(CountedBounds(mine, theirs, size, rest) for mine, theirs in further))
+        looked = zip(attacks, bounds, strict=True)
+        yield [Look(candidate, attack, bound, goal.delta) for attack, bound in looked]
 
 
 def _share(number: int, of: int) -> float:
@@ -314,7 +334,6 @@ def early_bound(
 
 FIRST_BLOCK = 32  # samples of either side
 BLOCK_GROWTH = 1.25  # samples after each look, as a multiple of those before it
-BOUND_SHARE = 0.1  # of alpha, for the bounds on the two probabilities
 TESTED_EPSILONS = 64
 
 

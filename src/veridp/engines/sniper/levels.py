@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from veridp.adjacency import Pair
 from veridp.budget import Deadline, Level, Progress, out_of_time
 from veridp.claim import Claim
+from veridp.engines.sniper.attack import Goal, Scorer
 from veridp.engines.sniper.classifier import QUICK, ModelFamily
 from veridp.engines.sniper.confirm import Look, Spending, by_candidate, confirm, early_bound, playoff
 from veridp.engines.sniper.pair_attack import (
@@ -29,26 +30,17 @@ from veridp.errors import BadInput, MechanismError
 from veridp.kernel.symbols import count_text
 from veridp.sampling.sample import check_returns
 
-STAGES = 2  # contests ahead of the last training, each with more samples than the one before
-CROWD = 64  # with more pairs, one more contest, of fewer samples, comes first
-SHRINK = 4  # each contest has so many times the samples of the one before
-KEPT, KEPT_BY_TABLES = 6, 16  # pairs that go on to the next contest: more where trying one costs little
-SHARE_KEPT = 6  # or one in so many, if these are more
-CHALLENGERS, CHALLENGERS_BY_TABLES = 2, 6  # of the best, found by moving away from it
-FINALISTS, FINALISTS_BY_TABLES = 2, 8
-CONTENDERS, CONTENDERS_BY_TABLES = 4, 8  # of the playoff
+STAGES = 2  # contests ahead of the last training, at least
+SHRINK = 4  # each contest has so many times the samples of the one before, for one in so many of its pairs
+FINALISTS, FINALISTS_BY_TABLES = 4, 8  # pairs that go on in any case: more where trying one costs little
 GENEROUS = 4  # where different outputs are so few that they are counted, contests have so many times the samples
 THOROUGH = 2  # pairs on which models that take long are tried
 SMALLEST = 1000  # samples below which a contest says nothing
 MOST_CORNERS, MOST_RANDOM, MOST_MOVES = 24, 8, 24
-MOST_ROUNDS = 3
-TRAINING_MARGIN = 0.3  # others than the best are trained too if they promise at most so much less, relatively
-WORTH = 0.03  # moves go on while they make the promise so much larger, relatively
+MOST_ROUNDS = 3  # of moves
 ABOUT_IN_ALL = 20  # times as many samples are drawn as train the winner
-EARLY = 2  # levels so far below the top only secure a bound soon, and settle nothing
-QUICK_ONLY = 3  # levels so far below the top try no models that take long
+EARLY = 2  # levels so far below the top only secure a bound soon: they settle nothing, and try no slow models
 SLOW = (ModelFamily.BOOSTED, ModelFamily.NETWORK)
-TRIED_WELL = 10_000  # training samples with which a slow model that is no better than quick ones is given up
 SEARCHING, EARLY_BOUNDS, CONFIRMING, MAKING_PAIRS, PILOTING, PLAYING_OFF, LEVELS = range(7)  # the streams of the seed
 
 
@@ -76,10 +68,12 @@ class LevelPlan:
         """Whether the level only secures a bound soon."""
         return self.level.below >= EARLY
 
-    @property
-    def efforts(self) -> list[int]:
-        """The samples of each contest, ascending."""
-        sizes = [self.generosity * self.samples // SHRINK**back for back in range(STAGES, 0, -1)]
+    def efforts(self, entrants: int = 0) -> list[int]:
+        """The samples of each contest between so many pairs, ascending: they end with as few as are finalists."""
+        stages = STAGES
+        while entrants > FINALISTS * SHRINK**stages:
+            stages += 1
+        sizes = [self.generosity * self.samples // SHRINK**back for back in range(stages, 0, -1)]
         return [size for size in sizes if size >= SMALLEST] or [self.samples]
 
     @property
@@ -119,10 +113,11 @@ def attempt(setting: Setting, task: PairTask) -> AttackCandidate | Failed:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A pair in a contest, and the families of models that are tried on it."""
+    """A pair in a contest, and what is tried on it: families of models, or what was learnt on another pair."""
 
     pair: Pair
     families: tuple[ModelFamily, ...]
+    learnt: Scorer | None = None
 
 
 def worth_more(candidate: AttackCandidate, slow: Sequence[ModelFamily]) -> tuple[ModelFamily, ...]:
@@ -137,9 +132,15 @@ def worth_more(candidate: AttackCandidate, slow: Sequence[ModelFamily]) -> tuple
     return tuple(dict.fromkeys((*best, *more)))
 
 
-def going_on(candidates: Sequence[AttackCandidate], usual: int, by_tables: int) -> int:
-    """How many of the candidates go on: more where tables of counts, which cost little, do best."""
-    return by_tables if candidates[0].ranking[:1] == (ModelFamily.TABLE,) else usual
+def finalists(candidates: Sequence[AttackCandidate], goal: Goal, entered: int = 0) -> list[AttackCandidate]:
+    """Those of the sorted candidates that may turn out best: their optimistic bounds reach what the first promises.
+
+    Of many pairs one in SHRINK at most; more finalists where tables of counts, which cost little, do best.
+    """
+    by_tables = candidates[0].ranking[:1] == (ModelFamily.TABLE,)
+    most = max(entered // SHRINK, FINALISTS_BY_TABLES if by_tables else FINALISTS)
+    first, *others = candidates[:most]
+    return [first, *(one for one in others if one.optimistic_bound(goal) >= first.promise)]
 
 
 def _key(pair: Pair) -> frozenset[str]:
@@ -250,10 +251,7 @@ class LevelSearch:
         if self.plan.level.below and self.champion is not None and _key(self.champion) not in map(_key, pairs):
             pairs.append(self.champion)  # the top level tries all pairs, and moves of its own
         entrants = self.entrants(pairs)
-        efforts = self.plan.efforts
-        if len(entrants) > CROWD and efforts[0] >= SHRINK * SMALLEST:
-            efforts.insert(0, efforts[0] // SHRINK)
-        best = self.contest("contest", entrants, efforts)
+        best = self.contest("contest", entrants, self.plan.efforts(len(entrants)))
         if best and moving and not self.refuted:
             best = self.moved(best)
         if best and not self.refuted:
@@ -299,7 +297,7 @@ class LevelSearch:
             if not results:
                 break
             candidates = sorted(results, key=lambda candidate: -candidate.promise)
-            self.learn_from(candidates, effort)
+            self.learn_from(candidates)
             self.bound_early(candidates[0], effort)
             if self.refuted:
                 break
@@ -311,16 +309,15 @@ class LevelSearch:
 
         Slow models are tried in the last contest, on the best pairs, and on all where quick ones find nothing.
         """
-        kept = max(entered // SHARE_KEPT, going_on(candidates, KEPT, KEPT_BY_TABLES))
-        slow = self.slow if last and self.plan.level.below < QUICK_ONLY else ()
+        slow = self.slow if last and not self.plan.early else ()
         return [
             Entrant(one.pair, self.plan.among(worth_more(one, slow if place < THOROUGH or one.promise <= 0 else ())))
-            for place, one in enumerate(candidates[:kept])
+            for place, one in enumerate(finalists(candidates, self.setting.goal, entered))
         ]
 
-    def learn_from(self, candidates: Sequence[AttackCandidate], effort: int) -> None:
-        """Give up slow families that were tried well and are the best for no pair, unless nothing at all was found."""
-        if candidates[0].promise > 0 and effort >= TRIED_WELL:
+    def learn_from(self, candidates: Sequence[AttackCandidate]) -> None:
+        """Give up slow families that are the best for no pair, unless nothing at all was found."""
+        if candidates[0].promise > 0:
             tried = {family for one in candidates for family in one.ranking}
             best = {one.attack.scorer.family for one in candidates}
             self.slow = tuple(family for family in self.slow if family in best or family not in tried)
@@ -349,12 +346,16 @@ class LevelSearch:
         first = self.tasks
         self.tasks += len(entrants)
         return [
-            PairTask(entrant.pair, samples, held_out, entrant.families, (SEARCHING, first + number))
+            PairTask(entrant.pair, samples, held_out, entrant.families, (SEARCHING, first + number), entrant.learnt)
             for number, entrant in enumerate(entrants)
         ]
 
     def moved(self, best: list[AttackCandidate]) -> list[AttackCandidate]:
-        """The candidates after moving away from the best one, as long as that helps."""
+        """The candidates after moving away from the best one, as long as that helps.
+
+        Moves are judged by what was learnt on the best pair, and learnt from themselves where that may be better.
+        Counts are learnt anew at once: that costs little, and they say nothing of another pair.
+        """
         near = replace(self.pairs, seen=set(self.pairs.seen))  # each level gives out its moves anew
         for turn in range(MOST_ROUNDS):
             moves = near.moves(best[0].pair, seed_for(self.setting.seed, MAKING_PAIRS, 1 + turn))
@@ -362,40 +363,39 @@ class LevelSearch:
             if not pairs:
                 break
             self.moves += len(pairs)
-            families = self.useful(best[0].ranking)[:1]
-            found = self.contest("moves", [Entrant(pair, families) for pair in pairs], self.plan.efforts[:1])
-            champion = best[0]
+            champion, families = best[0], self.useful(best[0].ranking)[:1]
+            learnt = None if families == (ModelFamily.TABLE,) else champion.attack.scorer
+            entrants = [Entrant(pair, () if learnt else families, learnt) for pair in pairs]
+            found = self.contest("moves", entrants, self.plan.efforts()[:1])
             if self.refuted:
                 break
-            best = self.settled(best, found[: going_on(best, CHALLENGERS, CHALLENGERS_BY_TABLES)])
-            if self.refuted or not best[0].promise > champion.promise + WORTH * abs(champion.promise):
+            best = self.settled(best, found)
+            if self.refuted or best[0] is champion:
                 break
         return best
 
     def settled(self, best: list[AttackCandidate], challengers: list[AttackCandidate]) -> list[AttackCandidate]:
         """All of them in order, the challengers after a contest at the effort that the best have passed."""
-        enough = best[0].promise - TRAINING_MARGIN * abs(best[0].promise)
-        admitted = [Entrant(one.pair, self.useful(best[0].ranking)[:2]) for one in challengers if one.promise >= enough]
-        found = self.contest("challenge", admitted, self.plan.efforts[-1:]) if admitted else []
+        champion, families = best[0], self.useful(best[0].ranking)[:2]
+        others = finalists([champion, *challengers], self.setting.goal)[1:]
+        admitted = [Entrant(one.pair, families) for one in others]
+        found = self.contest("challenge", admitted, self.plan.efforts()[-1:]) if admitted else []
         return sorted([*best, *found], key=lambda candidate: -candidate.promise)
 
     # ---------------------------------------------------------------------------------------- training and confirming
 
     def trained(self, best: Sequence[AttackCandidate]) -> list[AttackCandidate]:
         """The best candidates trained with all samples, and others as they are, the most promising first."""
-        enough = best[0].promise - TRAINING_MARGIN * abs(best[0].promise)
-        others = best[1 : going_on(best, FINALISTS, FINALISTS_BY_TABLES)]
-        finalists = [best[0], *(candidate for candidate in others if candidate.promise >= enough)]
-        entrants = [Entrant(one.pair, self.plan.among(self.useful(one.ranking)[:2])) for one in finalists]
-        held_out = 2 * max(self.plan.samples, self.plan.efforts[-1])
+        chosen = finalists(best, self.setting.goal)
+        entrants = [Entrant(one.pair, self.plan.among(self.useful(one.ranking)[:2])) for one in chosen]
+        held_out = 2 * max(self.plan.samples, self.plan.efforts()[-1])
         results = self.found("training the best", self.tasks_for(entrants, self.plan.samples, held_out))
-        others = [one for one in best if one not in finalists] if results else finalists
+        others = [one for one in best if one not in chosen] if results else chosen
         return sorted([*results, *others], key=lambda candidate: -candidate.promise)
 
     def winner(self, best: Sequence[AttackCandidate]) -> AttackCandidate:
         """The winner of a playoff, unless the best candidate is expected to refute the claim anyway."""
-        admitted = [one for one in best if one.optimistic_bound(self.setting.goal) >= best[0].promise]
-        contenders = admitted[: going_on(best, CONTENDERS, CONTENDERS_BY_TABLES)]
+        contenders = finalists(best, self.setting.goal)
         claim, samples = self.plan.stop_at, self.plan.playoff
         refuting = claim is not None and self.setting.goal.refutes(best[0].promise, claim)
         if len(contenders) < 2 or refuting or samples < self.plan.samples:
@@ -422,9 +422,7 @@ class LevelSearch:
         The top level ends as soon as the claim is refuted, or the bound is as tight as asked.
         """
         plan, before = self.plan, self.drawn
-        looks = confirm(
-            self.pool, winner, plan.final, plan.alpha, (CONFIRMING,), self.setting.goal.delta, plan.spending
-        )
+        looks = confirm(self.pool, winner, plan.final, plan.alpha, (CONFIRMING,), self.setting.goal, plan.spending)
         for event in looks:
             if isinstance(event, float):
                 self.tell("confirming", event)

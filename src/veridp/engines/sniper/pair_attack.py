@@ -17,7 +17,6 @@ from veridp.budget.child_process import one_thread, one_thread_for_good
 from veridp.engines.sniper.attack import Goal, Scorer, ThresholdAttack, best_thresholds, bit_columns, profile_levels
 from veridp.engines.sniper.classifier import ConstantModel, Fit, ModelFamily, OutputTable, Training, fitted
 from veridp.engines.sniper.features import Columns, columns_for
-from veridp.errors import extra
 from veridp.mechanism import Mechanism
 from veridp.sampling.checkpoint import Journal
 from veridp.sampling.outputs import Outputs, concatenate
@@ -62,8 +61,6 @@ class TaskPool(WorkerPool[Any]):
 
     def __enter__(self) -> TaskPool:
         if self.payload is None:
-            if getattr(self.shared, "learns", True):
-                load_classifiers()
             self.limits = one_thread()
         return self
 
@@ -83,8 +80,6 @@ class TaskPool(WorkerPool[Any]):
 
 
 def _in_worker(setting: Any, task: tuple[Callable[[Any, Any], Any], dict[str, Any], Any]) -> Any:
-    if getattr(setting, "learns", True):
-        load_classifiers()
     one_thread_for_good()  # tasks run side by side, and are small: their threads would wait for each other
     return _here(setting, task)
 
@@ -92,12 +87,6 @@ def _in_worker(setting: Any, task: tuple[Callable[[Any, Any], Any], dict[str, An
 def _here(setting: Any, task: tuple[Callable[[Any, Any], Any], dict[str, Any], Any]) -> Any:
     function, changes, argument = task
     return function(replace(setting, **changes), argument)
-
-
-def load_classifiers() -> None:
-    """Load what takes long to load, once rather than in each forked process, and before threads are limited."""
-    with extra("attack", "attacks by classifiers need"):
-        import sklearn.ensemble  # noqa: F401
 
 
 # --------------------------------------------------------------------------------------------------------- pair attack
@@ -130,11 +119,11 @@ class Setting:
     reading: str | None = None
     time_limit: float | None = 60.0
     expected: int = 0  # samples of the whole level: compiling may pay for these
-    learns: bool = True  # whether models are trained that take long to load
     trials: SharedTrials = field(default_factory=SharedTrials, compare=False, repr=False)
+    search_trials: SharedTrials = field(default_factory=SharedTrials, compare=False, repr=False)
 
     def draw(self, data: object, count: int, *key: int) -> Outputs:
-        """Fresh outputs; which ones depends on the seed and the key alone."""
+        """Fresh outputs to learn from, not to certify anything by; which ones depends on the seed and the key alone."""
         return sample(
             self.mechanism,
             data,
@@ -144,7 +133,7 @@ class Setting:
             workers=1,
             time_limit=self.time_limit,
             expected=self.expected,
-            trials=self.trials,
+            trials=self.search_trials,
         )
 
 
@@ -162,6 +151,7 @@ class PairTask:
     held_out: int
     families: tuple[ModelFamily, ...]
     key: tuple[int, ...]  # makes the samples its own
+    learnt: Scorer | None = None  # on another pair: nothing is trained then
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,13 +205,9 @@ def best_attack(setting: Setting, task: PairTask) -> AttackCandidate:
     """The most promising attack on the pair, in either direction."""
     pair, held_out = task.pair, min(task.held_out, MOST_HELD_OUT)
     sides = enumerate((pair.left, pair.right))
-    streams = [Stream(setting, data, task.samples + held_out, (*task.key, side)) for side, data in sides]
-    training = _training(setting, task, streams)
-    columns = training.columns
-    seed = seed_for(setting.seed, *task.key, len(streams))
-    fits = list(_fits(task.families, training, seed)) if columns.columns else []
-    del training
-    scorers = [Scorer(columns.only(fit.places), fit.model) for fit in fits]
+    samples = task.samples if task.learnt is None else 0
+    streams = [Stream(setting, data, samples + held_out, (*task.key, side)) for side, data in sides]
+    columns, scorers = _trained(setting, task, streams) if task.learnt is None else (task.learnt.columns, [task.learnt])
     left, right = (_scores(scorers, stream.take(held_out)) for stream in streams)
     scored = zip(scorers, left, right, strict=True)
     found = [_aimed(scorer, pair, mine, theirs, setting.goal) for scorer, mine, theirs in scored]
@@ -231,6 +217,15 @@ def best_attack(setting: Setting, task: PairTask) -> AttackCandidate:
     best = _simplest_good(found)
     ranking = tuple(c.attack.scorer.family for c in sorted(found, key=lambda c: -c.promise))
     return replace(best, ranking=ranking, columns=len(columns.columns), drawn=drawn)
+
+
+def _trained(setting: Setting, task: PairTask, streams: Sequence[Stream]) -> tuple[Columns, list[Scorer]]:
+    """The columns that vary, and a scorer of each family that serves."""
+    training = _training(setting, task, streams)
+    columns = training.columns
+    seed = seed_for(setting.seed, *task.key, len(streams))
+    fits = list(_fits(task.families, training, seed)) if columns.columns else []
+    return columns, [Scorer(columns.only(fit.places), fit.model) for fit in fits]
 
 
 def _fits(families: Sequence[ModelFamily], training: Training, seed: int) -> Iterator[Fit]:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.claim import Claim, Detectable, Interval, Witness
-from veridp.confidence import detectable_probability
+from veridp.confidence import detectable_by_one_test, detectable_probability
 from veridp.conversions import Event, tradeoff_divergences
-from veridp.engines.sniper.attack import ThresholdAttack
+from veridp.engines.sniper.attack import BOUND_SHARE, ThresholdAttack
 from veridp.engines.sniper.classifier import LinearModel, Model, Network, SingleFeature
-from veridp.engines.sniper.confirm import CountedBounds, Look, by_candidate
+from veridp.engines.sniper.confirm import CountedBounds, LinearBounds, Look, SequentialBounds, by_candidate
 from veridp.engines.sniper.pair_attack import Setting, seed_for
 from veridp.errors import BadInput
 from veridp.kernel.output import Raised, leaf_text, tree_text
@@ -224,7 +224,8 @@ class AttackResult(Presentable):
         claim, most = self.claim, max((event.samples for event in self.events), default=0)
         if claim is None or claim.notion is not None:
             return None
-        tested = [event for event in self.events if event.samples == most and event.exceeds is None]
+        stopped = (SequentialBounds,)  # at the first look that refuted
+        tested = [e for e in self.events if e.samples == most and not (isinstance(e, stopped) and e.exceeds)]
         best = max(tested, key=lambda event: event.epsilon(claim.delta), default=None)
         return None if best is None else _detectable(best, claim.tolerated)
 
@@ -301,7 +302,11 @@ class AttackResult(Presentable):
 def _detectable(event: CountedBounds, claim: Claim) -> Detectable | None:
     """What a test like this one, of an event as probable, would have shown; None where it could have shown nothing."""
     right = (event.right + 0.5) / (event.samples + 1)
-    left = detectable_probability(right, event.samples, event.alpha, claim.epsilon, claim.delta)
+    if isinstance(event, LinearBounds):
+        alpha = (1 - BOUND_SHARE) * event.alpha
+        left = detectable_by_one_test(right, event.samples, alpha, claim.epsilon, claim.delta)
+    else:
+        left = detectable_probability(right, event.samples, event.alpha, claim.epsilon, claim.delta)
     if left >= 1:
         return None
     delta = left - math.exp(min(claim.epsilon, 700.0)) * right

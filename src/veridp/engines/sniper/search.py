@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,17 @@ from veridp.budget.child_process import Reporter, contained
 from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Claim
 from veridp.engines.sniper.attack import Goal, HighestScores, Scorer, ThresholdAttack, paper_threshold, sample_size
-from veridp.engines.sniper.classifier import ALL, HIDDEN, ConstantModel, ModelFamily, Scale, TrainingRows, network_of
+from veridp.engines.sniper.classifier import (
+    ALL,
+    DEFAULT,
+    HIDDEN,
+    ConstantModel,
+    ModelFamily,
+    Scale,
+    TrainingRows,
+    check_installed,
+    network_of,
+)
 from veridp.engines.sniper.confirm import ALL_AT_ONCE, Look, Spending
 from veridp.engines.sniper.features import Columns, columns_for
 from veridp.engines.sniper.levels import ABOUT_IN_ALL, SEARCHING, LevelPlan, LevelSearch
@@ -29,17 +39,17 @@ from veridp.engines.sniper.pair_attack import (
     PairTask,
     Setting,
     TaskPool,
-    load_classifiers,
     seed_for,
 )
 from veridp.engines.sniper.pairs import PairStream, Source, given_pairs, sources_named
-from veridp.engines.sniper.refutation import PLAIN_EVENTS, RefutationSearch
+from veridp.engines.sniper.refutation import RefutationSearch
 from veridp.engines.sniper.result import DESCRIBED, AttackResult, finding_of
 from veridp.errors import BadInput, CutShort
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.sampling.checkpoint import Journal
 from veridp.sampling.outputs import concatenate
+from veridp.sampling.plan import SharedTrials
 
 # --------------------------------------------------------------------------------------------------------------- paper
 # The published configuration: Algorithm 1 (DP-Sniper) as it is printed, to be read beside the paper.
@@ -257,9 +267,7 @@ def search(
         stop_at=claim,
         width=width,
     )
-    learns = not set(plan.families) <= set(PLAIN_EVENTS)
-    if learns:
-        load_classifiers()
+    check_installed(ALL if paper else plan.families)
     plans = [plan] if paper else [plan.at(level) for level in levels(plan.samples, LEAST_SAMPLES)]
     if bits and reading is None:
         reading = "vectorised" if mechanism.vectorised else "one-by-one"
@@ -275,7 +283,7 @@ def search(
     run = _SearchRun(
         kind,
         plans,
-        Setting(mechanism, seed, goal, bits, reading, time_limit, learns=learns),
+        Setting(mechanism, seed, goal, bits, reading, time_limit),
         executor,
         workers,
         Journal.at(checkpoint, resume, "sniper", mechanism, options),
@@ -305,8 +313,9 @@ class _SearchRun:
     deadline: Deadline
 
     def __call__(self, reporter: Reporter) -> AttackResult:
-        pool, texts = TaskPool(self.setting, self.executor, self.workers, self.journal), dict[Look, str]()
         pairs = PairStream(self.setting.mechanism, self.setting.mechanism.size)
+        setting = replace(self.setting, search_trials=SharedTrials(self._examples(replace(pairs, seen=set()))))
+        pool, texts = TaskPool(setting, self.executor, self.workers, self.journal), dict[Look, str]()
         search_run = self.kind(self.plans, pool, pairs, self.deadline, reporter.progress, self.first)
 
         def result(in_words: bool) -> AttackResult:
@@ -335,6 +344,10 @@ class _SearchRun:
                 raise
         return result(in_words=True)
 
+    def _examples(self, pairs: PairStream) -> list[object]:
+        """Inputs such as those that will be tried."""
+        return [pair.left for pair in (*self.first, *(self.given or itertools.islice(pairs.patterns(), 1)))]
+
 
 def _claims(mechanism: Mechanism, claim: Claim | float | None, delta: float | None) -> tuple[Claim | None, float]:
     """The claim to refute, and the δ at which ε is bounded."""
@@ -348,7 +361,7 @@ def _claims(mechanism: Mechanism, claim: Claim | float | None, delta: float | No
 
 def _families(models: Iterable[str] | None, paper: bool) -> tuple[ModelFamily, ...]:
     if models is None:
-        return (ModelFamily.LINEAR,) if paper else ALL
+        return (ModelFamily.LINEAR,) if paper else DEFAULT
     wanted = [models] if isinstance(models, str) else list(models)
     for name in wanted:
         if name not in ALL:

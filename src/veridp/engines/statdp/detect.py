@@ -21,11 +21,21 @@ from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.engines.statdp.candidates import InputTrial, Seeds, Trials, given_pairs, usual_pairs
 from veridp.engines.statdp.hypothesis_test import p_values
 from veridp.engines.statdp.result import CurvePoint, Detection
-from veridp.engines.statdp.select import EventCandidate, EventTask, Selection, Tell, TrialPool, count_events, score
+from veridp.engines.statdp.select import (
+    Draws,
+    EventCandidate,
+    EventTask,
+    Selection,
+    Tell,
+    TrialPool,
+    count_events,
+    score,
+)
 from veridp.errors import BadInput, CutShort
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.sampling.checkpoint import Journal
+from veridp.sampling.plan import SharedTrials
 from veridp.sampling.sample import check_returns
 
 # -------------------------------------------------------------------------------------------------------- confirmation
@@ -162,9 +172,10 @@ def detect(
     chosen_pairs = given_pairs(bound, pairs) if pairs is not None else usual_pairs(bound, size)
     chosen_pairs = [*given_pairs(bound, first_pairs), *chosen_pairs] if first_pairs else chosen_pairs
     # Where tasks run here, one after the other, each may draw its outputs on as many processes as there are cores.
-    shared = (None, None, 1) if executor is None else (1, executor, None)
+    draws = Draws(None if executor is None else 1, SharedTrials([pair.left for pair in chosen_pairs]))
     options = claim, epsilons, chosen_pairs, selection_samples, samples, alpha, seed
-    pool = TrialPool(*shared, journal=Journal.at(checkpoint, resume, "statdp", bound, options))
+    journal = Journal.at(checkpoint, resume, "statdp", bound, options)
+    pool = TrialPool(draws, executor, 1 if executor is None else None, journal=journal)
     run = _DetectionRun(bound, claim, epsilons, chosen_pairs, selection_samples, samples, alpha, seed, deadline, pool)
     return contained(run, deadline, known=(bound,), progress=progress, here=executor is not None)
 

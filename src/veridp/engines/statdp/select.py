@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,7 @@ from veridp.engines.statdp.features import Array, Discrete, FeatureTable, Number
 from veridp.engines.statdp.hypothesis_test import log_p_values
 from veridp.kernel.symbols import count_text
 from veridp.sampling.outputs import Outputs
+from veridp.sampling.plan import SharedTrials
 from veridp.sampling.sample import sample, tally
 from veridp.sampling.worker_pool import WorkerPool
 
@@ -204,6 +205,7 @@ class SelectionTask:
     epsilons: tuple[float, ...]
     runs: int
     seeds: Seeds
+    expected: int  # runs on all trials
 
 
 @dataclass(frozen=True)
@@ -216,10 +218,19 @@ class EventTask:
     seeds: tuple[int, int]
 
 
-def finalists(workers: int | None, task: SelectionTask) -> tuple[list[list[Scored]], float]:
+@dataclass(frozen=True)
+class Draws:
+    """How runs are drawn: on how many processes, and what was found of their readings."""
+
+    workers: int | None
+    chosen_on: SharedTrials  # for runs by which events are chosen
+    counted: SharedTrials = field(default_factory=SharedTrials)  # for those that are tested, each input by itself
+
+
+def finalists(draws: Draws, task: SelectionTask) -> tuple[list[list[Scored]], float]:
     """For each ε the events of a trial that look strongest, and the simplest of those that are strong."""
     trial, epsilons, runs, clock = task.trial, task.epsilons, task.runs, Clock()
-    families, left, right = _counted(task, workers, clock)
+    families, left, right = _counted(task, draws, clock)
     if families is None:
         return [[] for _ in epsilons], clock.seconds
     complexity = families.complexity()
@@ -243,12 +254,20 @@ def finalists(workers: int | None, task: SelectionTask) -> tuple[list[list[Score
     return found, clock.seconds
 
 
-def count_events(workers: int | None, task: EventTask) -> tuple[Counts, float]:
+def count_events(draws: Draws, task: EventTask) -> tuple[Counts, float]:
     """How often each event happened on the left, and on the right."""
     clock, places = Clock(), range(len(task.events))
     with clock:
         sides = [
-            tally(task.trial.mechanism, data, task.runs, seed, events=task.events, workers=workers)
+            tally(
+                task.trial.mechanism,
+                data,
+                task.runs,
+                seed,
+                events=task.events,
+                workers=draws.workers,
+                trials=draws.counted,
+            )
             for data, seed in zip((task.trial.left, task.trial.right), task.seeds, strict=True)
         ]
     return np.array([[side[place] for place in places] for side in sides], dtype=np.int64), clock.seconds
@@ -272,7 +291,7 @@ def rescored(candidate: EventCandidate, epsilon: float) -> Scored:
     return Scored(candidate, float(_scores(left, right, candidate.runs, epsilon)[0]))
 
 
-def _counted(task: SelectionTask, workers: int | None, clock: Clock) -> tuple[Families | None, Counts, Counts]:
+def _counted(task: SelectionTask, draws: Draws, clock: Clock) -> tuple[Families | None, Counts, Counts]:
     """The candidate events of a trial, and how often each happened on either side."""
     trial, runs, families = task.trial, task.runs, None
     left = right = np.zeros(0, dtype=np.int64)
@@ -280,7 +299,15 @@ def _counted(task: SelectionTask, workers: int | None, clock: Clock) -> tuple[Fa
         count = min(AT_ONCE, runs - start)
         with clock:
             mine, theirs = (
-                sample(trial.mechanism, data, count, task.seeds.of(side, part), workers=workers)
+                sample(
+                    trial.mechanism,
+                    data,
+                    count,
+                    task.seeds.of(side, part),
+                    workers=draws.workers,
+                    expected=task.expected,
+                    trials=draws.chosen_on,
+                )
                 for side, data in enumerate((trial.left, trial.right))
             )
         if families is None:
@@ -367,7 +394,7 @@ LOOKED_AT_AGAIN = 6  # trials at most
 Tell = Callable[[str, float], object]  # what is being done, the share done (0 to 1); raises CutShort if time is over
 
 
-TrialPool = WorkerPool[int | None]
+TrialPool = WorkerPool[Draws]
 
 
 class Selection:
@@ -395,7 +422,7 @@ class Selection:
         for number, trial in enumerate(self.trials.some(self.most)):
             tell(f"choosing events, {trial.pattern}", number / self.most)
             self.tried.append(trial)
-            yield SelectionTask(trial, self.epsilons, self.runs, self.seeds.under(number))
+            yield SelectionTask(trial, self.epsilons, self.runs, self.seeds.under(number), 2 * self.runs * self.most)
 
     def _second_look(self, found: Sequence[Sequence[Scored]], tell: Tell) -> list[list[Scored]]:
         """The candidates, those in doubt with counts of more runs: where no event is strong, luck decides too often."""
