@@ -28,7 +28,7 @@ from veridp.claim import (
     Witness,
     number,
 )
-from veridp.errors import CutShort, EnginesDisagree
+from veridp.errors import CutShort, EnginesDisagree, NotExact
 from veridp.notions import Notion, PrivacyBounds
 
 OWN = ("case", "deadline", "listener", "_reporter")  # what a process does not tell its parent
@@ -205,6 +205,8 @@ class Findings:
         except CutShort as cut:
             self.finished = False
             sentences.append(str(cut))
+        except NotExact as reason:  # of a known loss that no event with a computable probability shows
+            sentences.append(f"not exact: {reason}")
         finally:
             self.note(engine, "; ".join(sentences) or "cut short", time.monotonic() - started)
 

@@ -286,17 +286,17 @@ class Comparison(LowerBound):
         turned = backward.delta(epsilon).lower > forward.delta(epsilon).lower
         try:
             parts = (backward if turned else forward).parts_above(epsilon)
+            if not parts:
+                return None
+            event = parts[0].event if len(parts) == 1 else ExactEvent(either=tuple(part.event for part in parts))
+            shown = self.reader.shown(event)
         except NotExact:
             return None
-        if not parts:
-            return None
         inputs = (self.right, self.left) if turned else (self.left, self.right)
-        event = parts[0].event if len(parts) == 1 else ExactEvent(either=tuple(part.event for part in parts))
         above, below = (
             self._probability(math.log(total) if (total := math.fsum(side)) else -math.inf)
             for side in ([part.left for part in parts], [part.right for part in parts])
         )
-        shown = self.reader.shown(event)
         return Witness(*inputs, shown, above, below, arguments=dict(self.mechanism.arguments))
 
     def event_above(self, epsilon: float) -> list[ExactEvent]:
