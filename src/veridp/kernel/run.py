@@ -49,6 +49,7 @@ MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here
 FORKS_BETWEEN_LOOKS = 64  # at how unlikely the choices of a run are
 LEAST_LOG_PROBABILITY = -1000.0  # to the base 2: about 1e-300, below which floats have no numbers
 RARE_LOG_PROBABILITY = -200.0  # at which coins are looked for
+MAX_STEPS_OF_OPEN_LOOP = 64  # where coins were looked for, and the loop has not come back by then
 
 
 def loop_place(head: str, steps: Sequence[Step]) -> LoopPlace:
@@ -389,11 +390,16 @@ class Run(StandInGenerator, Decider):
         """In which the function runs."""
         if self.loops is None:
             return nullcontext()
-        return watched_loops(partial(self.at_head, self.loops), partial(self.at_call, self.loops))
+        loops = self.loops
+        return watched_loops(
+            partial(self.at_head, loops), lambda frame: (self.at_call(loops, frame), self.forgetting > 0)
+        )
 
     def at_head(self, loops: Loops, variables: dict[str, Any], head: LoopHead, every: Visits) -> None:
         """Called at the head of a loop, with what the call was there before: see whether it has come back."""
         visits = every[head]
+        if len(visits) >= MAX_VISITS and loops.coins is not None and not self.forgetting:
+            self._check_end(visits[-1])
         if (
             self.forgetting
             or self.back is not None
@@ -418,6 +424,16 @@ class Run(StandInGenerator, Decider):
             self.learn(loops, head, ())  # it does not count after all
         self.visits += 1
         visits += [] if now is None else [now]
+
+    def _check_end(self, last: Visit) -> None:
+        """Stop where a loop goes on and on though its coins are one fork each: no listing comes to its end."""
+        if self.place - last.place > MAX_STEPS_OF_OPEN_LOOP:
+            self._stop(
+                TooManyPaths(
+                    f"{here()}: a loop goes on whose end depends on noisy numbers; bound it (for … in range(…)), "
+                    f"or use an engine that samples"
+                )
+            )
 
     def _rounds(self, loops: Loops, variables: dict[str, Any], head: LoopHead) -> Rounds | None:
         """The number of its rounds, where the loop counts: what it adds to stands for what they leave in the end."""
