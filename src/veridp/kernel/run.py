@@ -36,10 +36,11 @@ from veridp.kernel.loops import MAX_VISITS, Added, Leave, LoopHead, LoopPlace, L
 from veridp.kernel.noise import Geometric, Integers
 from veridp.kernel.output import leaf_key
 from veridp.kernel.path import Again, Fork, Option, Step, output_text
-from veridp.kernel.recognition import expressions_in
 from veridp.kernel.retries import rational_mass
 from veridp.kernel.site import here
+from veridp.kernel.slivers import LEFT_OUT, Sliver, sliver_chance
 from veridp.kernel.state import changed
+from veridp.kernel.substitution import expressions_in
 from veridp.kernel.symbols import Noise, Relation, Rounds, drawn_in, has_no_atoms
 from veridp.kernel.text import WrittenNumber, goes_into_output
 from veridp.kernel.weights import Weight, weight_of
@@ -315,7 +316,16 @@ class Run(StandInGenerator, Decider):
             last_resort = index == len(options) - 1 and not possible  # the options cover everything
             if option.weight and (last_resort or has_room(self.conditions, option.conditions)):
                 possible.append(index)
-        return possible
+        left_out = LEFT_OUT.get()
+        return possible if left_out is None or len(possible) < 2 else self._without_slivers(options, possible, left_out)
+
+    def _without_slivers(self, options: Sequence[Option], possible: list[int], left_out: list[Sliver]) -> list[int]:
+        """The possible options but for those that only rounding leads to."""
+        chances = {index: sliver_chance(self.conditions, options[index].conditions) for index in possible}
+        kept = [index for index in possible if chances[index] is None]
+        if kept:
+            left_out.extend(Sliver(here(), chance) for chance in chances.values() if chance is not None)
+        return kept or possible
 
     # ----------------------------------------------------------------------------------------------- replays
 

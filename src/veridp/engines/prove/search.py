@@ -53,6 +53,7 @@ from veridp.errors import (
 from veridp.kernel.expressions import Affine, unknowns
 from veridp.kernel.output import Raised, identity, output_of
 from veridp.kernel.path import Path, leaves
+from veridp.kernel.slivers import leaving_out_slivers, slivers_text
 from veridp.kernel.symbols import Unknown, drawn_in
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.presentation import Presentable
@@ -111,7 +112,8 @@ def prove(
 
 
 def _checked_proof(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
-    proof = _search(mechanism, size, delta)
+    with leaving_out_slivers() as left_out:
+        proof = _search(mechanism, size, delta)
     if math.isfinite(proof.epsilon):
         certificate = proof.certificate
         checked = check(certificate)
@@ -125,7 +127,7 @@ def _checked_proof(mechanism: Mechanism, size: int | None, delta: float) -> Proo
             for n in certificate["noises"]
             if "made" in n and n["kind"] != OPAQUE
         }
-        return replace(proof, recognised=tuple(made))
+        return replace(proof, recognised=tuple(made), left_out=slivers_text(left_out))
     return proof
 
 
