@@ -5,9 +5,10 @@ distribution as what they make, given what the path asks of them. So the output 
 their joint distribution exactly, and with it every probability that follows from them. The draws that are gone must
 occur nowhere else on the path: this is what `_Draft.only_in` and `_Draft.in_proportion` see to.
 
-Numbers are taken for the rationals that they are, with three exceptions: floats next to multiples of π stand for these,
+Numbers are taken for the rationals that they are, with some exceptions: floats next to multiples of π stand for these,
 shapes of gamma draws that sum to a number next to 1 are shares of 1, and the p of geometric noise that is made of
-exponential noise is the next float, as in `rng.geometric(1 - np.exp(-1 / b))`. A rule that would need an irrational
+exponential noise is the next float, as in `rng.geometric(1 - np.exp(-1 / b))`; so is 1 + a where a logarithm is rounded
+to two-sided geometric noise. A rule that would need an irrational
 scale or offset does not apply.
 """
 
@@ -37,11 +38,9 @@ from veridp.kernel.noise import (
     Uniform,
 )
 from veridp.kernel.path import Fork, Option, Path, Step, leaves, map_leaves
-from veridp.kernel.signs import asked_of, signed_text, with_signs
+from veridp.kernel.signs import ROUNDING, asked_of, signed_text, with_signs, with_two_sided_geometrics
 from veridp.kernel.substitution import expressions_in, formula_of, functions_in, substituted, within
 from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol, drawn_in, is_constant
-
-ROUNDING = 1e-15  # relative: how far a float may be from the multiple of π, or the share of 1, that it stands for
 
 
 def may_recognise(path: Path) -> bool:
@@ -62,7 +61,7 @@ def recognised(paths: Sequence[Path]) -> Sequence[Path]:
     for draft in drafts:
         draft.recognise()
     found = [draft.path() for draft in drafts]
-    merged = with_signs(found)
+    merged = with_two_sided_geometrics(with_signs(found))
     changed = len(merged) < len(found) or any(draft.changed for draft in drafts)
     return merged if changed and _alike(drafts) else paths
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from veridp.kernel import functions as f
 from veridp.kernel.distributions import exact
 from veridp.kernel.expressions import Affine
-from veridp.kernel.noise import Exponential, Laplace
+from veridp.kernel.noise import Exponential, Geometric, Laplace, Uniform
 from veridp.kernel.path import Fork, Option, Path, Step, map_leaves
-from veridp.kernel.substitution import expressions_in, formula_of, leaf_key, substituted, within
-from veridp.kernel.symbols import Noise, Symbol, drawn_in
+from veridp.kernel.substitution import expressions_in, formula_of, functions_in, leaf_key, substituted, within
+from veridp.kernel.symbols import Derived, Noise, Symbol, drawn_in
+
+ROUNDING = 1e-15  # relative: how far a float may be from the number that it stands for
 
 
 def with_signs(paths: Sequence[Path]) -> list[Path]:
@@ -41,6 +45,81 @@ def with_signs(paths: Sequence[Path]) -> list[Path]:
         if len({noise.distribution for path in kept for noise in asked_of(path) if noise.index == place}) <= 1:
             found = kept  # else the conditions of all paths would no longer part the noise
     return found
+
+
+def with_two_sided_geometrics(paths: Sequence[Path]) -> list[Path]:
+    """The paths, with pairs that differ in the sign of a rounded logarithm alone as one with two-sided geometric noise.
+
+    Let X = ⌊log(W) / log(a)⌋, W uniform between 0 and (1 + a)/2, and a < 1. It is k where W is in (a^(k + 1), a^k]: for
+    k = 0 with the probability ((1 + a)/2 - a) · 2/(1 + a) = (1 - a)/(1 + a), and for k > 0 with twice that times a^k.
+    So with a random sign, which the 0 does not have, it is k with probability a^|k| (1 - a)/(1 + a), as the difference
+    of two geometric draws is.
+    """
+    found = list(paths)
+    fresh = max((noise.index for path in found for noise in path.noises), default=0)
+    for place in sorted({n.index for path in found for n in path.noises if isinstance(n.distribution, Uniform)}):
+        read = [_rounded_logarithm(path, place) for path in found]
+        named = [(number, *each) for number, each in enumerate(read) if isinstance(each, tuple)]
+        if not named or any(each is False for each in read):
+            continue
+        waiting: dict[object, tuple[int, bool]] = {}
+        joined: list[Path | None] = list(found)
+        fresh += 1
+        for number, path, rounded in named:
+            key, positive = _sign_key(path, rounded)
+            if key in waiting and waiting[key][1] != positive:
+                other, _ = waiting.pop(key)
+                joined[other], joined[number] = _with_difference(path, rounded, fresh), None
+            else:
+                waiting.setdefault(key, (number, positive))
+        if not waiting and sum(path is None for path in joined) * 2 == len(named):
+            found = [path for path in joined if path is not None]
+    return found
+
+
+def _rounded_logarithm(path: Path, place: int) -> tuple[Path, Noise] | bool | None:
+    """The path with one draw in place of X above, and this draw; it stands for X until there is a sign.
+
+    None where the path does not name the uniform draw, False where it does so in another way.
+    """
+    noise = next((n for n in path.noises if n.index == place), None)
+    expressions = expressions_in(path.output, path.conditions)
+    if noise is None or not any(noise in drawn_in(e.terms) for e in expressions):
+        return None
+    for whole in dict.fromkeys(symbol for e in expressions for symbol in functions_in(e)):
+        chance = _chance_to_end(whole, noise)
+        if chance is not None:
+            formula = f"a random sign times {formula_of(whole)}"
+            rounded = Noise(place, Geometric(exact(chance)), noise.site, formula=formula)
+            noises = [rounded if each is noise else each for each in path.noises]
+            told = _replaced(path, {whole: Affine(0, {rounded: 1})}, noises, 1)
+            left = expressions_in(told.output, told.conditions)
+            return False if any(noise in drawn_in(e.terms) for e in left) else (told, rounded)
+    return False
+
+
+def _chance_to_end(whole: Derived, noise: Noise) -> float | None:
+    """1 - a, where this is ⌊log(W) / log(a)⌋ with W uniform between 0 and (1 + a)/2, up to rounding; else None."""
+    argument = whole.arguments[0] if whole.function in (f.FLOOR, f.TRUNC) else None
+    if not isinstance(argument, Affine) or argument.constant or len(argument.terms) != 1:
+        return None
+    ((log, factor),) = argument.terms.items()
+    if not isinstance(log, Derived) or log.function is not f.LOG or not factor < 0:
+        return None
+    inner = log.arguments[0]
+    if not isinstance(inner, Affine) or set(inner.terms) != {noise} or not isinstance(noise.distribution, Uniform):
+        return None
+    ends = [Fraction(inner.constant) + Fraction(inner.terms[noise]) * exact(end) for end in noise.distribution.support]
+    top = (1 + math.exp(1 / float(factor))) / 2
+    if min(ends) or not math.isclose(float(max(ends)), top, rel_tol=ROUNDING):
+        return None
+    return -math.expm1(1 / float(factor))
+
+
+def _with_difference(path: Path, rounded: Noise, fresh: int) -> Path:
+    """The path as one with that which has the other sign: a difference of geometric draws in place of the draw."""
+    other = Noise(fresh, rounded.distribution, rounded.site, formula=rounded.formula)
+    return _replaced(path, {rounded: Affine(0, {rounded: 1, other: -1})}, (*path.noises, other), 2)
 
 
 def asked_of(path: Path) -> set[Noise]:
