@@ -76,3 +76,16 @@ def test_all_that_was_left_out_counts() -> None:
 def test_explorations_leave_nothing_out_unasked() -> None:
     outputs = [path.output for path in veridp.explore(first_below, ["tea", "tea", "mate"])]
     assert None in outputs
+
+
+def test_what_a_loop_waits_for_is_kept_however_rare() -> None:
+    def patient(rng: Any, bit: int) -> int:
+        while True:
+            u = rng.random()
+            if u >= 1 - 2.0**-50:
+                return bit
+            if u < 2.0**-52:
+                return 0
+
+    assert veridp.exact.compare(patient, 0, 1).epsilon == math.inf
+    assert veridp.prove(veridp.mechanism(adjacency="any", domain=[0, 1])(patient)).epsilon == math.inf

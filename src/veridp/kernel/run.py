@@ -316,7 +316,7 @@ class Run(StandInGenerator, Decider):
             last_resort = index == len(options) - 1 and not possible  # the options cover everything
             if option.weight and (last_resort or has_room(self.conditions, option.conditions)):
                 possible.append(index)
-        left_out = LEFT_OUT.get()
+        left_out = LEFT_OUT.get() if self.loops is None else None  # a loop that retries makes what is rare likely
         return possible if left_out is None or len(possible) < 2 else self._without_slivers(options, possible, left_out)
 
     def _without_slivers(self, options: Sequence[Option], possible: list[int], left_out: list[Sliver]) -> list[int]:

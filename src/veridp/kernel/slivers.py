@@ -3,7 +3,8 @@
 Code that adds up probabilities in floats, and goes through them until it finds the part that a uniform draw lies in,
 has a branch at its end that the numbers it stands for do not have: nothing is left there. As floats it has a
 probability of some 1e-16, which is less than what rounding makes of all the others. Where such branches are left out,
-the draws that would take them go the other way, and what was left out is told.
+the draws that would take them go the other way, and what was left out is told. Nothing is left out of code with loops
+that may retry: what one round hardly ever does, all rounds together may do almost always.
 """
 
 from __future__ import annotations
