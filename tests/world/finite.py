@@ -241,3 +241,43 @@ def rating_report(rng, value):
         if u < 0:
             return y
     return 3
+
+
+VOTE_COST = math.log(math.exp(0.5) * (math.exp(1.5) + 2) / (math.e + math.exp(0.5) + 1))
+
+
+@world(claim=1.0, truth=VOTE_COST, adjacency="replace", domain=["tea", "mate", "water"], size=3)
+def wheel_of_votes(rng, data):
+    """Releases a drink by a wheel of fortune whose parts are proportional to exp(votes / 2).
+
+    Moving a vote to a drink without votes from one with all three is the worst, from 1 / (exp(3/2) + 2) to exp(1/2) /
+    (e + exp(1/2) + 1). The wheel has a gap of 1e-16 where the sum of its parts is rounded down.
+    """
+    drinks = ["tea", "mate", "water"]
+    weights = [math.exp(0.5 * data.count(drink)) for drink in drinks]
+    total = sum(weights)
+    u, edge = rng.random(), 0.0
+    for drink, weight in zip(drinks, weights, strict=True):
+        edge += weight / total
+        if u < edge:
+            return drink
+    return None
+
+
+@world(
+    claim=1.0,
+    truth=VOTE_COST,
+    adjacency="replace",
+    domain=["tea", "mate", "water"],
+    size=3,
+    phrasing_of="wheel_of_votes",
+)
+def wheel_of_votes_array(rng, data):
+    """Releases the same drink with arrays: its index is out of range where the sum is rounded down.
+
+    Weights exp(votes / 2), and the worst vote as above.
+    """
+    drinks = ["tea", "mate", "water"]
+    weights = np.exp(0.5 * np.array([data.count(drink) for drink in drinks]))
+    edges = np.cumsum(weights / weights.sum())
+    return drinks[int(np.searchsorted(edges, rng.random()))]

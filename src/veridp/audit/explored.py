@@ -118,12 +118,12 @@ def try_to_prove(findings: Findings) -> None:
             found.append(f"no proof: {reason}")
             return
         if math.isfinite(proof.epsilon):
-            scope = ", ".join(filter(None, (case.scope, proof.restriction)))
+            scope = ", ".join(filter(None, (case.scope, proof.limits)))
             findings.prove(proof.epsilon, proof.explained, scope, proof)
             found.append(f"{proof.privacy} is proved {findings.scope}; {proof.confirmed}")
         else:
             found.append(f"no alignment found: {proof.explained}")
-        findings.moves, findings.rounding = proof.moves, proof.rounding
+        findings.moves, findings.rounding, findings.left_out = proof.moves, proof.rounding, proof.left_out
         if not findings.proved:
             blame = proof.blame
             findings.remarks += [] if blame is None else [Remark(blame.sentence, blame.file, blame.line)]
@@ -285,6 +285,9 @@ def _take_worst(findings: Findings, search: Worst, found: list[str]) -> None:
     shown = case.mechanism.probability_error or witness.refutes(case.claim) or not comparison.refutes(case.claim)
     if not shown:
         found.append(f"of {epsilon:.12g}, events with a computable probability show only {findings.lower:.12g}")
+    if comparison.left_out:
+        findings.left_out = comparison.left_out
+        found.append(f"but for {comparison.left_out}")
     if search.incomparable:
         found.append(f"{count_text(search.incomparable, 'pair')} could not be compared exactly")
     findings.first_pairs = search.incomparable_pairs

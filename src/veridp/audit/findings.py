@@ -28,7 +28,7 @@ from veridp.claim import (
     Witness,
     number,
 )
-from veridp.errors import CutShort, EnginesDisagree
+from veridp.errors import CutShort, EnginesDisagree, NotExact
 from veridp.notions import Notion, PrivacyBounds
 
 OWN = ("case", "deadline", "listener", "_reporter")  # what a process does not tell its parent
@@ -52,6 +52,7 @@ class Findings:
         self.moves: list[list[float]] = []  # differences of inputs that are worth a look
         self.first_pairs: tuple[Pair, ...] = ()  # for engines that sample: the exact one could not compare them
         self.candidates: list[Pair] = []  # on which runs showed a fault, or cost most
+        self.left_out = ""  # what explorations left out because only rounding leads there, in words
         self.rounding = 0.0  # by how much it may change a probability, relatively, as a proof says
         self.alignment = self.scope = ""
         self.of_every_size = False  # whether what is proved is proved of every size
@@ -205,6 +206,8 @@ class Findings:
         except CutShort as cut:
             self.finished = False
             sentences.append(str(cut))
+        except NotExact as reason:  # of a known loss that no event with a computable probability shows
+            sentences.append(f"not exact: {reason}")
         finally:
             self.note(engine, "; ".join(sentences) or "cut short", time.monotonic() - started)
 
@@ -239,7 +242,7 @@ class Findings:
             seed=case.seed,
             versions=_versions(),
             finished=self.finished,
-            assumed=case.mechanism.assumptions,
+            assumed={**case.mechanism.assumptions, **({"left out": self.left_out} if self.left_out else {})},
             caveats=tuple(self.caveats),
             proved=self.bound,
             subject=case.mechanism,

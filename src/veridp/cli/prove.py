@@ -128,7 +128,7 @@ def _lines(proof: Proof, sizes: ProofForSizes | None, found: Worst | None, certi
     if claim is not None:
         proved = proof.keeps_claim
         judged = (
-            f"proved {proof.restriction}".strip()
+            f"proved {proof.limits}".strip()
             if proved
             else "refuted"
             if found is not None and found.refuted

@@ -214,6 +214,8 @@ class CoinBook:
         self.state = state  # what the mechanism could reach before it ran
         self.known: dict[CoinKey, tuple[LoopCoin, Fingerprint] | None] = {}  # None for those that are none
         self.trials: list[CoinTrial] = []  # those that are under way, the innermost last
+        self.counting: dict[str, Any] = {}  # what an earlier listing learned of loops that count
+        self.chances: dict[Any, Number] = {}
         self.replayed = False  # whether paths are replayed: what a run does is compared with them, not its state
 
     @classmethod

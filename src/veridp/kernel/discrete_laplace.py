@@ -22,8 +22,8 @@ from veridp.kernel.distributions import exact
 from veridp.kernel.expressions import Affine, Condition, affine
 from veridp.kernel.noise import Geometric
 from veridp.kernel.path import Path, leaves, map_leaves, outline_of
-from veridp.kernel.recognition import leaf_key
 from veridp.kernel.retries import Retries, ends_of, rational
+from veridp.kernel.substitution import leaf_key
 from veridp.kernel.symbols import Noise, Symbol, Unknown
 from veridp.kernel.weights import Weight
 

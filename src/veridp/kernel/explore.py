@@ -104,6 +104,7 @@ def walk(
     paths = _settled(listed, partial(_tried, mechanism, data, make), loops)
     if loops.coins is not None:
         _check_failures(paths, mechanism, data, make, loops)
+        loops.coins.counting, loops.coins.chances = loops.counting, loops.chances
         with suppress(TypeError):  # a callable that cannot be a key
             BOOKS[mechanism.function] = loops.coins
     return iter(paths)
@@ -117,6 +118,7 @@ def _known_coins(mechanism: Mechanism, loops: Loops) -> CoinBook | None:
     if book is None or changed(book.state, fingerprint(loops.function)):
         return None
     book.trials.clear()  # of a listing that was cut short
+    loops.counting, loops.chances = dict(book.counting), dict(book.chances)  # a first guess, which each listing checks
     return book
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import itemgetter
@@ -205,6 +205,17 @@ def has_room(given: Sequence[Condition], more: Sequence[Condition]) -> bool:
     if any(span.empty for span in ranges.values()):
         return False
     return all(_possible(group) for group in _apart(ranges))
+
+
+def ranges_of_draws(
+    given: Sequence[Condition], more: Sequence[Condition]
+) -> Iterator[tuple[Noise, Fraction, Fraction]]:
+    """The intervals that these conditions leave for single draws, of those with two ends that `more` speak of."""
+    for form, span in _ranges([*_connected(given, more), *more]).items():
+        inner = span.within(*_reach(form))
+        (symbol, _), *others = form
+        if not others and isinstance(symbol, Noise) and inner.low is not None and inner.high is not None:
+            yield symbol, Fraction(inner.low), Fraction(inner.high)
 
 
 def _possible(ranges: dict[Form, _Range]) -> bool:

@@ -254,7 +254,7 @@ def _has_loops(code: CodeType) -> bool:
 Visits = dict[LoopHead, list[Visit]]  # of one call
 At = Callable[[dict[str, Any], LoopHead, Visits], None]
 Leave = Callable[[bool, Any], None]  # what to do when a call ends: whether it returns, and what
-AtCall = Callable[[FrameType], Leave | None]
+AtCall = Callable[[FrameType], tuple[Leave | None, bool]]  # also whether its steps are forgotten
 
 
 @contextmanager
@@ -268,7 +268,9 @@ def watched_loops(at_head: At, at_call: AtCall) -> Iterator[None]:
         heads = loop_heads(frame.f_code)
         if not heads:
             return None
-        leave = at_call(frame)
+        leave, forgotten = at_call(frame)
+        if forgotten:  # what it does at the heads of its loops is none of the path's
+            return Actions({}, leave)
         visits: Visits = {head: [] for head in heads.values()}
         moved = {start: [head for head in visits if start in head.around] for start in _starts(visits)}
 
@@ -306,15 +308,20 @@ def watched_instructions(entered: Callable[[FrameType], Actions | None]) -> Iter
         actions = entered(frame) if is_users_code(frame.f_code.co_filename) else None
         if actions is None:
             return inner
-        frame.f_trace_opcodes = True
+        frame.f_trace_opcodes |= bool(actions.before)  # a tracer that was there before may want them
+        frame.f_trace_lines &= inner is not None
+        at, leave = actions.before.get, actions.leave
 
         def step(frame: FrameType, event: Any, argument: Any) -> Any:
             nonlocal inner
-            inner = inner(frame, event, argument) if inner is not None else None
-            if event == "opcode" and frame.f_lasti in actions.before:
-                actions.before[frame.f_lasti](frame)
-            elif event == "return" and actions.leave is not None:
-                actions.leave(dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN"), argument)
+            if inner is not None:
+                inner = inner(frame, event, argument)
+            if event == "opcode":
+                action = at(frame.f_lasti)
+                if action is not None:
+                    action(frame)
+            elif event == "return" and leave is not None:
+                leave(dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN"), argument)
             return step
 
         return step

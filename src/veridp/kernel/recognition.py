@@ -5,9 +5,10 @@ distribution as what they make, given what the path asks of them. So the output 
 their joint distribution exactly, and with it every probability that follows from them. The draws that are gone must
 occur nowhere else on the path: this is what `_Draft.only_in` and `_Draft.in_proportion` see to.
 
-Numbers are taken for the rationals that they are, with three exceptions: floats next to multiples of π stand for these,
+Numbers are taken for the rationals that they are, with some exceptions: floats next to multiples of π stand for these,
 shapes of gamma draws that sum to a number next to 1 are shares of 1, and the p of geometric noise that is made of
-exponential noise is the next float, as in `rng.geometric(1 - np.exp(-1 / b))`. A rule that would need an irrational
+exponential noise is the next float, as in `rng.geometric(1 - np.exp(-1 / b))`; so is 1 + a where a logarithm is rounded
+to two-sided geometric noise. A rule that would need an irrational
 scale or offset does not apply.
 """
 
@@ -37,27 +38,16 @@ from veridp.kernel.noise import (
     Uniform,
 )
 from veridp.kernel.path import Fork, Option, Path, Step, leaves, map_leaves
-from veridp.kernel.symbols import (
-    Derived,
-    Noise,
-    PureFunction,
-    Relation,
-    Symbol,
-    drawn_in,
-    is_constant,
-    number_text,
-    sum_text,
-)
-from veridp.kernel.text import NoisyText, WrittenNumber
-
-ROUNDING = 1e-15  # relative: how far a float may be from the multiple of π, or the share of 1, that it stands for
+from veridp.kernel.signs import ROUNDING, asked_of, signed_text, with_signs, with_two_sided_geometrics
+from veridp.kernel.substitution import expressions_in, formula_of, functions_in, substituted, within
+from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol, drawn_in, is_constant
 
 
 def may_recognise(path: Path) -> bool:
     """Whether a rule could apply to the path; most paths have nothing that one begins with."""
     if any(isinstance(noise.distribution, Exponential | Gamma) for noise in path.noises):
         return True
-    return any(True for expression in expressions_in(path.output, path.conditions) for _ in _functions(expression))
+    return any(True for expression in expressions_in(path.output, path.conditions) for _ in functions_in(expression))
 
 
 def recognised(paths: Sequence[Path]) -> Sequence[Path]:
@@ -71,7 +61,7 @@ def recognised(paths: Sequence[Path]) -> Sequence[Path]:
     for draft in drafts:
         draft.recognise()
     found = [draft.path() for draft in drafts]
-    merged = _with_signs(found)
+    merged = with_two_sided_geometrics(with_signs(found))
     changed = len(merged) < len(found) or any(draft.changed for draft in drafts)
     return merged if changed and _alike(drafts) else paths
 
@@ -93,7 +83,7 @@ def _alike(drafts: Sequence[_Draft]) -> bool:
     fates: dict[Noise, set[object]] = {}
     asked: set[Noise] = set()
     for draft in drafts:
-        asked |= _asked(draft.original)
+        asked |= asked_of(draft.original)
         for noise in draft.original.noises:
             if draft.mentioned[noise]:
                 fates.setdefault(noise, set()).add(draft.fate(noise))
@@ -142,14 +132,14 @@ class _Draft:
         """Whether the draws in these functions occur nowhere but in them."""
         draws = set(drawn_in(symbols))
         return all(isinstance(draw, Noise) for draw in draws) and all(
-            draws.isdisjoint(expression.terms) for top in self.expressions() for expression in _within(top, symbols)
+            draws.isdisjoint(expression.terms) for top in self.expressions() for expression in within(top, symbols)
         )
 
     def in_proportion(self, first: Symbol, second: Symbol) -> Fraction | None:
         """The factor of the second by that of the first, where both occur in one proportion and in sums alone."""
         ratios = set()
         for top in self.expressions():
-            for expression in _within(top):
+            for expression in within(top):
                 one, other = expression.terms.get(first, 0), expression.terms.get(second, 0)
                 if one or other:
                     ratios.add(Fraction(other) / Fraction(one) if one else None)
@@ -221,7 +211,7 @@ class _Draft:
         while again:
             again = False
             self._cancel_factors()
-            for symbol in dict.fromkeys(s for e in self.expressions() for s in _functions(e)):
+            for symbol in dict.fromkeys(s for e in self.expressions() for s in functions_in(e)):
                 parts = _log_of_factors(symbol)
                 if parts is not None:
                     self.put({symbol: parts})
@@ -230,7 +220,7 @@ class _Draft:
                 made = next((made for rule in RULES if (made := rule(symbol)) is not None), None)
                 if made is not None and self.only_in([symbol]):
                     gone = {s for s in drawn_in([symbol]) if isinstance(s, Noise)}
-                    noise = self.draw(gone, made.distribution, f"{'-' * (made.factor < 0)}{_told(symbol)}")
+                    noise = self.draw(gone, made.distribution, f"{'-' * (made.factor < 0)}{formula_of(symbol)}")
                     self.put({symbol: Affine(made.offset, {noise: made.factor})})
                     again = True
                     break
@@ -238,7 +228,7 @@ class _Draft:
 
     def _cancel_factors(self) -> None:
         """log(cu) - log(cv) is log(u) - log(v), of uniform u and v: an irrational log(c) is gone."""
-        logs = dict.fromkeys(s for e in self.expressions() for s in _functions(e) if s.function is f.LOG)
+        logs = dict.fromkeys(s for e in self.expressions() for s in functions_in(e) if s.function is f.LOG)
         scaled = {s: drawn for s in logs if (drawn := _unit(s.arguments[0], Uniform)) and not s.arguments[0].constant}
         for first, second in itertools.combinations(scaled, 2):
             factor = scaled[first][1]
@@ -248,7 +238,7 @@ class _Draft:
 
     def _logistic(self) -> None:
         """log(u) - log(1 - u), of a uniform u, is logistic: P[log(u/(1 - u)) <= x] = P[u <= 1/(1 + e^-x)]."""
-        logs = {s for e in self.expressions() for s in _functions(e) if s.function in (f.LOG, f.LOG1P)}
+        logs = {s for e in self.expressions() for s in functions_in(e) if s.function in (f.LOG, f.LOG1P)}
         for first in logs:
             for second in logs:
                 one, other = _argument_of_log(first), _argument_of_log(second)
@@ -256,7 +246,7 @@ class _Draft:
                 if one is None or other is None or uniform is None or not _sums_to_one(one, other):
                     continue
                 if _is_unit(one) and self.in_proportion(first, second) == -1 and self.only_in([first, second]):
-                    noise = self.draw([uniform[0]], Logistic(1), f"{_told(first)} - {_told(second)}")
+                    noise = self.draw([uniform[0]], Logistic(1), f"{formula_of(first)} - {formula_of(second)}")
                     self.put({first: Affine(0, {noise: 1}), second: 0})
                     return self._logistic()
         return None
@@ -295,9 +285,9 @@ class _Draft:
         shapes = [d.shape if isinstance(d, Gamma) else 1 for d in (one, other)]
         if ratio > 0 and shapes != [1, 1]:
             together: Distribution = Gamma(one.scale, exact(sum(map(Fraction, shapes))))  # type: ignore[attr-defined]
-            formula = f"({_told(first)} + {_told(second)})"
+            formula = f"({formula_of(first)} + {formula_of(second)})"
         elif ratio < 0 and shapes == [1, 1] and any(first in e.terms for e in expressions_in(self.output, ())):
-            together, formula = Laplace(one.scale), f"{_told(first)} - {_told(second)}"  # type: ignore[attr-defined]
+            together, formula = Laplace(one.scale), f"{formula_of(first)} - {formula_of(second)}"  # type: ignore[attr-defined]
         else:
             return False
         noise = self.draw([first, second], together, formula)
@@ -323,7 +313,7 @@ class _Draft:
             flipped = [n for n in _exponential(then) if self._uses(n) == 2 and other.same(_flipped(then, n))]
             if fair and flipped:
                 del self.noises[coin.index]
-                noise = self.draw([flipped[0]], Laplace(flipped[0].distribution.scale), _signed_text(flipped[0]))  # type: ignore[attr-defined]
+                noise = self.draw([flipped[0]], Laplace(flipped[0].distribution.scale), signed_text(flipped[0]))  # type: ignore[attr-defined]
                 entry = substituted(then, {flipped[0]: Affine(0, {noise: 1})})
                 self.output = map_leaves(lambda each: entry if each is leaf else each, self.output)  # noqa: B023
 
@@ -543,188 +533,9 @@ def _square_root(number: Fraction) -> Fraction | None:
     return root if root * root == number else None
 
 
-def _told(symbol: Derived | Noise) -> str:
-    """How the noise was made, from draws as NumPy has them."""
-    if isinstance(symbol, Noise):
-        return symbol.formula or symbol.distribution.kind
-    return symbol.function.text([number_text(a) if is_constant(a) else _sum_told(a) for a in symbol.arguments])
-
-
-def _sum_told(expression: Any) -> str:
-    return sum_text([(_Word(_told(symbol)), c) for symbol, c in expression.terms.items()], expression.constant)
-
-
-class _Word(NamedTuple):
-    name: str
-
-
-# --------------------------------------------------------------------------------------------------- substitution
-
-
-def expressions_in(output: Any, conditions: Iterable[Condition]) -> list[Affine]:
-    """What a path says: the affine expressions of its output and its conditions."""
-    found = [condition.slack for condition in conditions]
-    for leaf in leaves(output):
-        found += _parts(leaf)
-    return found
-
-
-def _parts(leaf: Any) -> Iterator[Affine]:
-    if isinstance(leaf, Affine):
-        yield leaf
-    elif isinstance(leaf, Condition):
-        yield leaf.slack
-    elif isinstance(leaf, Select):
-        for part in (leaf.condition, leaf.then, leaf.other):
-            yield from _parts(part)
-    elif isinstance(leaf, NoisyText):
-        yield from leaf.numbers
-
-
-def _functions(expression: Affine) -> Iterator[Derived]:
-    """The functions in an expression, those within others first."""
-    for symbol in expression.terms:
-        if isinstance(symbol, Derived):
-            for argument in symbol.expressions:
-                yield from _functions(argument)
-            yield symbol
-
-
-def _within(expression: Affine, stop: Sequence[Derived] = ()) -> Iterator[Affine]:
-    """The expression, and those that functions in it are of; but not within those at which to stop."""
-    yield expression
-    for symbol in expression.terms:
-        if isinstance(symbol, Derived) and symbol not in stop:
-            for argument in symbol.expressions:
-                yield from _within(argument, stop)
-
-
-def substituted(leaf: Any, made: Mapping[Symbol, Affine | Number]) -> Any:
-    """The leaf of an output, or a condition, with expressions in place of symbols."""
-    if isinstance(leaf, Condition):
-        return Condition(substituted(leaf.slack, made), leaf.relation)
-    if isinstance(leaf, Select):
-        condition, then, other = (substituted(part, made) for part in (leaf.condition, leaf.then, leaf.other))
-        return Select(condition, then, other, leaf.held)
-    if isinstance(leaf, NoisyText):
-        return NoisyText(tuple(substituted(part, made) for part in leaf.parts))
-    if isinstance(leaf, WrittenNumber):
-        return WrittenNumber(substituted(leaf.number, made), leaf.form)
-    if not isinstance(leaf, Affine):
-        return leaf
-    constant: Number = leaf.constant
-    terms: dict[Symbol, Number] = {}
-    for symbol, factor in leaf.terms.items():
-        if symbol in made:
-            new = made[symbol]
-            parts = (new.constant, new.terms) if isinstance(new, Affine) else (new, {})
-        elif isinstance(symbol, Derived):
-            arguments = tuple(substituted(argument, made) for argument in symbol.arguments)
-            parts = 0, {Derived(symbol.function, arguments): 1}
-        else:
-            parts = 0, {symbol: 1}
-        constant += factor * parts[0]
-        for each, c in parts[1].items():
-            terms[each] = terms.get(each, 0) + factor * c
-    return Affine(exact(constant), {s: exact(c) for s, c in terms.items() if c}, leaf.kind, leaf.held)
-
-
-# -------------------------------------------------------------------------------------------------- signs by chance
-
-
-def _with_signs(paths: Sequence[Path]) -> list[Path]:
-    """The paths, with pairs that differ in the sign of an exponential draw alone as one that draws Laplace noise.
-
-    Let a path hold with weight w where C(n), n exponential of scale b, and another where C(-n), with the same weight.
-    Together they have the probability ∫ w [C(n)] e^(-n/b)/b dn over n >= 0, and as much over n < 0 with |n|: that of
-    weight 2w where C(m), m being Laplace noise of scale b, whose density is e^(-|m|/b)/2b. Their outputs agree
-    likewise.
-    """
-    found = list(paths)
-    for place in sorted({n.index for path in found for n in path.noises if isinstance(n.distribution, Exponential)}):
-        waiting: dict[object, tuple[int, bool]] = {}
-        joined: list[Path | None] = list(found)
-        for number, path in enumerate(found):
-            noise = next((n for n in path.noises if n.index == place), None)
-            if noise is None or not isinstance(noise.distribution, Exponential):
-                continue
-            key, positive = _sign_key(path, noise)
-            if key is None:
-                continue
-            if key in waiting and waiting[key][1] != positive:
-                other, _ = waiting.pop(key)
-                joined[other], joined[number] = _joined(found[other], noise), None
-            else:
-                waiting.setdefault(key, (number, positive))
-        kept = [path for path in joined if path is not None]
-        if len({noise.distribution for path in kept for noise in _asked(path) if noise.index == place}) <= 1:
-            found = kept  # else the conditions of all paths would no longer part the noise
-    return found
-
-
-def _asked(path: Path) -> set[Noise]:
-    return {s for c in path.conditions for s in drawn_in(c.slack.terms) if isinstance(s, Noise)}
-
-
-def _sign_key(path: Path, noise: Noise) -> tuple[object, bool]:
-    """What the path says but for the sign of a draw, and that sign; None where it does not name the draw."""
-    parts = (part for e in expressions_in(path.output, path.conditions) for part in _within(e))
-    factor = next((part.terms[noise] for part in parts if noise in part.terms), None)
-    if factor is None:
-        return None, True
-    turned = path if factor > 0 else _turned(path, noise)
-    conditions = frozenset((c.relation, c.slack.key) for c in turned.conditions)
-    shown: list[object] = []
-    structure = map_leaves(lambda leaf: shown.append(leaf_key(leaf)), turned.output)
-    return (repr(structure), tuple(shown), conditions, path.weight, path.noises), factor > 0
-
-
-def leaf_key(leaf: Any) -> object:
-    if isinstance(leaf, Affine):
-        return leaf.key
-    if isinstance(leaf, Condition):
-        return leaf.relation, leaf.slack.key
-    if isinstance(leaf, Select):
-        return tuple(map(leaf_key, (leaf.condition, leaf.then, leaf.other)))
-    if isinstance(leaf, NoisyText):
-        return tuple(map(leaf_key, leaf.parts))
-    if isinstance(leaf, WrittenNumber):
-        return leaf.form, leaf.number.key
-    return type(leaf), repr(leaf)
-
-
-def _turned(path: Path, noise: Noise) -> Path:
-    """The path with the sign of a draw turned; its draws are those of the path all the same."""
-    return _replaced(path, {noise: Affine(0, {noise: -1})}, path.noises, 1)
-
-
-def _joined(first: Path, noise: Noise) -> Path:
-    """The path as one with that which has the other sign."""
-    laplace = Noise(noise.index, Laplace(noise.distribution.scale), noise.site, formula=_signed_text(noise))  # type: ignore[attr-defined]
-    noises = tuple(laplace if n.index == noise.index else n for n in first.noises)
-    return _replaced(first, {noise: Affine(0, {laplace: 1})}, noises, 2)
-
-
-def _replaced(path: Path, made: Mapping[Symbol, Affine], noises: Sequence[Noise], factor: int) -> Path:
-    """The path with expressions in place of symbols, and its weight times a factor."""
-    steps: list[Step] = list(noises)
-    for fork in path.forks:
-        if not fork.implied and fork.option.conditions:
-            told = Option(tuple(substituted(c, made) for c in fork.option.conditions), 1, fork.option.label)
-            steps.append(Fork((told,), 0, fork.site))
-    if (weight := exact(Fraction(path.weight) * factor)) != 1:
-        rounded = any(fork.option.rounded for fork in path.forks)
-        steps.append(Fork((Option((), weight, "chance", rounded),), 0, path.forks[0].site))
-    return Path(tuple(steps), map_leaves(lambda leaf: substituted(leaf, made), path.output))
-
-
 def _exponential(expression: Affine) -> list[Noise]:
     return [s for s in expression.terms if isinstance(s, Noise) and isinstance(s.distribution, Exponential)]
 
 
 def _flipped(expression: Affine, noise: Noise) -> Affine:
     return Affine(expression.constant, {s: -c if s == noise else c for s, c in expression.terms.items()})
-
-
-def _signed_text(noise: Noise) -> str:
-    return f"a random sign times {_told(noise)}"

@@ -23,8 +23,9 @@ from veridp.kernel.distributions import exact
 from veridp.kernel.expressions import Affine
 from veridp.kernel.noise import DiscreteGaussian, Geometric, Uniform
 from veridp.kernel.path import Again, Fork, Option, Path, Step, map_leaves
-from veridp.kernel.recognition import ROUNDING, expressions_in, leaf_key, substituted
 from veridp.kernel.retries import RetryHead, ends_of, returning
+from veridp.kernel.signs import ROUNDING
+from veridp.kernel.substitution import expressions_in, leaf_key, substituted
 from veridp.kernel.symbols import Derived, Noise, Relation, drawn_in
 
 MAX_VARIANCE = 10**8  # of noise whose masses are tabulated

@@ -36,10 +36,11 @@ from veridp.kernel.loops import MAX_VISITS, Added, Leave, LoopHead, LoopPlace, L
 from veridp.kernel.noise import Geometric, Integers
 from veridp.kernel.output import leaf_key
 from veridp.kernel.path import Again, Fork, Option, Step, output_text
-from veridp.kernel.recognition import expressions_in
 from veridp.kernel.retries import rational_mass
 from veridp.kernel.site import here
+from veridp.kernel.slivers import LEFT_OUT, Sliver, sliver_chance
 from veridp.kernel.state import changed
+from veridp.kernel.substitution import expressions_in
 from veridp.kernel.symbols import Noise, Relation, Rounds, drawn_in, has_no_atoms
 from veridp.kernel.text import WrittenNumber, goes_into_output
 from veridp.kernel.weights import Weight, weight_of
@@ -49,6 +50,7 @@ MAX_FORKS = 2_000  # on one path; a loop that can go on for ever is stopped here
 FORKS_BETWEEN_LOOKS = 64  # at how unlikely the choices of a run are
 LEAST_LOG_PROBABILITY = -1000.0  # to the base 2: about 1e-300, below which floats have no numbers
 RARE_LOG_PROBABILITY = -200.0  # at which coins are looked for
+MAX_STEPS_OF_OPEN_LOOP = 64  # where coins were looked for, and the loop has not come back by then
 
 
 def loop_place(head: str, steps: Sequence[Step]) -> LoopPlace:
@@ -314,7 +316,16 @@ class Run(StandInGenerator, Decider):
             last_resort = index == len(options) - 1 and not possible  # the options cover everything
             if option.weight and (last_resort or has_room(self.conditions, option.conditions)):
                 possible.append(index)
-        return possible
+        left_out = LEFT_OUT.get() if self.loops is None else None  # a loop that retries makes what is rare likely
+        return possible if left_out is None or len(possible) < 2 else self._without_slivers(options, possible, left_out)
+
+    def _without_slivers(self, options: Sequence[Option], possible: list[int], left_out: list[Sliver]) -> list[int]:
+        """The possible options but for those that only rounding leads to."""
+        chances = {index: sliver_chance(self.conditions, options[index].conditions) for index in possible}
+        kept = [index for index in possible if chances[index] is None]
+        if kept:
+            left_out.extend(Sliver(here(), chance) for chance in chances.values() if chance is not None)
+        return kept or possible
 
     # ----------------------------------------------------------------------------------------------- replays
 
@@ -389,11 +400,16 @@ class Run(StandInGenerator, Decider):
         """In which the function runs."""
         if self.loops is None:
             return nullcontext()
-        return watched_loops(partial(self.at_head, self.loops), partial(self.at_call, self.loops))
+        loops = self.loops
+        return watched_loops(
+            partial(self.at_head, loops), lambda frame: (self.at_call(loops, frame), self.forgetting > 0)
+        )
 
     def at_head(self, loops: Loops, variables: dict[str, Any], head: LoopHead, every: Visits) -> None:
         """Called at the head of a loop, with what the call was there before: see whether it has come back."""
         visits = every[head]
+        if len(visits) >= MAX_VISITS and loops.coins is not None and not self.forgetting:
+            self._check_end(visits[-1])
         if (
             self.forgetting
             or self.back is not None
@@ -418,6 +434,16 @@ class Run(StandInGenerator, Decider):
             self.learn(loops, head, ())  # it does not count after all
         self.visits += 1
         visits += [] if now is None else [now]
+
+    def _check_end(self, last: Visit) -> None:
+        """Stop where a loop goes on and on though its coins are one fork each: no listing comes to its end."""
+        if self.place - last.place > MAX_STEPS_OF_OPEN_LOOP:
+            self._stop(
+                TooManyPaths(
+                    f"{here()}: a loop goes on whose end depends on noisy numbers; bound it (for … in range(…)), "
+                    f"or use an engine that samples"
+                )
+            )
 
     def _rounds(self, loops: Loops, variables: dict[str, Any], head: LoopHead) -> Rounds | None:
         """The number of its rounds, where the loop counts: what it adds to stands for what they leave in the end."""

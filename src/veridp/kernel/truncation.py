@@ -23,8 +23,8 @@ from veridp.kernel.distributions import Distribution, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.noise import Laplace, TruncatedLaplace
 from veridp.kernel.path import Again, Fork, Path, Step, leaves, map_leaves, symbols_of
-from veridp.kernel.recognition import leaf_key, substituted
 from veridp.kernel.retries import Retries, ends_of, probability
+from veridp.kernel.substitution import leaf_key, substituted
 from veridp.kernel.symbols import Noise, Symbol, drawn_in, number_text
 from veridp.numerics.balls import ball
 

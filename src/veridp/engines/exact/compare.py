@@ -25,6 +25,7 @@ from veridp.engines.exact.space import in_step, loss_between, loss_of_factors
 from veridp.errors import BadInput, MechanismFailed, NotExact
 from veridp.kernel.loops import Loops
 from veridp.kernel.output import Raised
+from veridp.kernel.slivers import slivers_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.result import LowerBound
 
@@ -127,6 +128,11 @@ class Comparison(LowerBound):
         Where `is_lower_bound`, over the outputs that are told apart.
         """
         return max(0.0, self.loss.supremum, self.loss.backward)
+
+    @property
+    def left_out(self) -> str:
+        """Branches that were left out because only rounding leads to them, in words; empty where there are none."""
+        return slivers_text(self.reader.slivers)
 
     @property
     def is_lower_bound(self) -> bool:
@@ -282,17 +288,17 @@ class Comparison(LowerBound):
         turned = backward.delta(epsilon).lower > forward.delta(epsilon).lower
         try:
             parts = (backward if turned else forward).parts_above(epsilon)
+            if not parts:
+                return None
+            event = parts[0].event if len(parts) == 1 else ExactEvent(either=tuple(part.event for part in parts))
+            shown = self.reader.shown(event)
         except NotExact:
             return None
-        if not parts:
-            return None
         inputs = (self.right, self.left) if turned else (self.left, self.right)
-        event = parts[0].event if len(parts) == 1 else ExactEvent(either=tuple(part.event for part in parts))
         above, below = (
             self._probability(math.log(total) if (total := math.fsum(side)) else -math.inf)
             for side in ([part.left for part in parts], [part.right for part in parts])
         )
-        shown = self.reader.shown(event)
         return Witness(*inputs, shown, above, below, arguments=dict(self.mechanism.arguments))
 
     def event_above(self, epsilon: float) -> list[ExactEvent]:
@@ -387,7 +393,8 @@ class Comparison(LowerBound):
 
     def __str__(self) -> str:
         relation = ">=" if self.is_lower_bound else "="
-        return f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} between {self.left} and {self.right}"
+        between = f"{self.mechanism.name}: ε {relation} {self.epsilon:.6g} between {self.left} and {self.right}"
+        return f"{between}, but for {self.left_out}" if self.left_out else between
 
 
 def compare(

@@ -32,6 +32,7 @@ from veridp.kernel.recognition import recognised, recognised_one_by_one
 from veridp.kernel.rejection import with_discrete_gaussians
 from veridp.kernel.replay import Listing
 from veridp.kernel.retries import Retries, rational_mass
+from veridp.kernel.slivers import leaving_out_slivers
 from veridp.kernel.stand_ins import Symbolic
 from veridp.kernel.symbols import Unknown
 from veridp.kernel.weights import Weight
@@ -112,10 +113,15 @@ def _listed(
         known = recognised_one_by_one(watched)
         return read(known if reader is None else reader.read(known)), listing
 
-    try:
-        return explored(Listing(mechanism, data, defer=True, choosing=choosing))
-    except (MechanismFailed, NotAffine):
-        return explored(Listing(mechanism, data, defer=False))
+    with leaving_out_slivers() as left_out:
+        try:
+            found = explored(Listing(mechanism, data, defer=True, choosing=choosing))
+        except (MechanismFailed, NotAffine):
+            left_out.clear()
+            found = explored(Listing(mechanism, data, defer=False))
+    if reader is not None:
+        reader.slivers += left_out
+    return found
 
 
 def _mass(conditions: Sequence[Condition]) -> Fraction | float:
@@ -241,11 +247,14 @@ class OpenDistribution:
         try:
             most = MAX_PATH_RATIO * count
             data = unknowns("data", size)
-            listed = explore(mechanism, data, defer=True, max_paths=most, retries=True)
+            with leaving_out_slivers() as left_out:
+                listed = explore(mechanism, data, defer=True, max_paths=most, retries=True)
         except VeridpError:
             return None
-        if any(isinstance(path.output, Raised | Again) for path in listed):
-            return None  # code that fails on symbols need not fail on numbers; how often it retries may depend on data
+        if left_out or any(isinstance(path.output, Raised | Again) for path in listed):
+            # Code that fails on symbols need not fail on numbers; how often it retries may depend on data; and what was
+            # left out is told of single inputs.
+            return None
         paths = recognised(listed)
         if any(map(has_functions, paths)):
             return None

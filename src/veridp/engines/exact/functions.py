@@ -41,6 +41,7 @@ from veridp.kernel.output import leaf_key, leaf_names
 from veridp.kernel.path import Fork, Option, Path, entries_of, map_leaves, outline_of, symbols_of
 from veridp.kernel.retries import ends_of
 from veridp.kernel.site import Site
+from veridp.kernel.slivers import Sliver
 from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol
 from veridp.kernel.text import NoisyText
 
@@ -59,6 +60,7 @@ class FunctionReader:
     read_any: bool = False
     many: bool = False  # whether there were too many of them to keep
     given: Released = ()  # the released draws of which only some values are tried
+    slivers: list[Sliver] = field(default_factory=list)  # branches that were left out, as only rounding leads to them
 
     @property
     def renames(self) -> bool:
@@ -75,7 +77,8 @@ class FunctionReader:
 
         NotExact where the two read the same outputs in different ways, or all outputs were taken for one.
         """
-        found = FunctionReader(given=self.given, read_any=self.read_any or other.read_any)
+        slivers = self.slivers + other.slivers
+        found = FunctionReader(given=self.given, read_any=self.read_any or other.read_any, slivers=slivers)
         if self.given != other.given:
             raise NotExact("draws of a large range are released in another way, or not at all, on one of the inputs")
         if self.plain is not None and other.plain is not None:

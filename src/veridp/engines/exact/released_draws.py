@@ -19,8 +19,8 @@ import numpy as np
 from veridp.kernel.expressions import Affine
 from veridp.kernel.noise import Integers
 from veridp.kernel.path import Fork, Option, Path, entries_of, outline_of, with_values
-from veridp.kernel.recognition import expressions_in
 from veridp.kernel.site import Site
+from veridp.kernel.substitution import expressions_in
 from veridp.kernel.symbols import Derived, Noise, drawn_in
 from veridp.kernel.text import NoisyText
 

@@ -319,8 +319,12 @@ def _shown(renamings: Ways, entry: LinearEntry, spans: Spans) -> tuple[LinearEnt
     renamed = [place for place, _ in entry.terms if place in renamings]
     if not renamed:
         return entry, spans
-    if len(entry.terms) > 1 or entry.terms[0][1] != 1:
+    if len(entry.terms) > 1:
         raise NotExact("the event that shows the loss ties several numbers that functions were applied to")
+    ((place, factor),) = entry.terms
+    if factor != 1:  # the number itself lies where its multiple lies, divided by the factor
+        entry = replace(entry, terms=((place, 1.0),))
+        spans = tuple(NumberSpan(*sorted((span.low / factor, span.high / factor))) for span in spans)
     ways = renamings[renamed[0]]
     told = [(entry, spans) if way is None else way.shown(entry, spans) for way in ways]
     if len(told) == 1:

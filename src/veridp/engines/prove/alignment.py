@@ -207,6 +207,7 @@ class Proof(Presentable, ABC):
     seconds: float = field(default=0.0, kw_only=True)
     rounding: float = field(default=0.0, kw_only=True)  # by how much it may change a probability, relatively
     at_delta: float = field(default=0.0, kw_only=True)  # the δ at which its ε holds
+    left_out: str = field(default="", kw_only=True)  # branches that only rounding leads to, in words
 
     @property
     @abstractmethod
@@ -237,6 +238,11 @@ class Proof(Presentable, ABC):
     @abstractmethod
     def moves(self) -> list[list[float]]:
         """Differences between neighbours at which to look for a witness."""
+
+    @property
+    def limits(self) -> str:
+        """For which data it holds, and but for what, in words; nothing where it holds always."""
+        return ", ".join(filter(None, (self.restriction, self.left_out and f"but for {self.left_out}")))
 
     @property
     def confirmed(self) -> str:
@@ -322,7 +328,7 @@ class Proof(Presentable, ABC):
             "claim": self.claim and self.claim.to_dict(),
             "assumed": self.mechanism.assumptions,
             "proved": bool(self.keeps_claim),
-            "restriction": self.restriction,
+            "restriction": self.limits,
             "refuted": False,
             "sizes": None,
             "extent": self.extent,
@@ -336,8 +342,7 @@ class Proof(Presentable, ABC):
         who = f"{self.mechanism} under {self.mechanism.adjacency}, size {self.size}"
         if math.isinf(self.epsilon):
             return f"{who}: no alignment found"
-        restriction = f" {self.restriction}" if self.restriction else ""
-        return f"{who}: {self.privacy} is proved{restriction}"
+        return f"{who}: {self.privacy} is proved {self.limits}".rstrip()
 
 
 class WorstPlace(NamedTuple):

@@ -16,7 +16,7 @@ from veridp.kernel.coins import Toss
 from veridp.kernel.decimals import Written
 from veridp.kernel.discrete_laplace import with_discrete_laplace
 from veridp.kernel.distributions import Number
-from veridp.kernel.explore import explore
+from veridp.kernel.explore import MAX_PATHS, explore
 from veridp.kernel.expressions import Affine, Condition, affine
 from veridp.kernel.output import Kind, Raised, Slot, Template
 from veridp.kernel.path import Again, OutputForm, Path, Step, map_leaves
@@ -40,12 +40,12 @@ MANY_REPLAYED = 64  # values past which those that are like others are replayed 
 MOST_SHOWN = 3  # exceptions that a message names
 
 
-def explored(mechanism: Mechanism, data: Any, *, defer: bool = False) -> Sequence[Path]:
+def explored(mechanism: Mechanism, data: Any, *, defer: bool = False, max_paths: int = MAX_PATHS) -> Sequence[Path]:
     """Its paths on the data, which may be open. Nothing may rest on them before they are replayed.
 
     Loops are followed until they come back: what is proved is proved of these paths as they are `ended`.
     """
-    return explore(rational_arguments(mechanism), data, defer=defer, retries=True)
+    return explore(rational_arguments(mechanism), data, defer=defer, retries=True, max_paths=max_paths)
 
 
 def ended(paths: Sequence[Path]) -> Sequence[Path]:

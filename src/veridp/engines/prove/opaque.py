@@ -21,7 +21,7 @@ from veridp.kernel.distributions import Array, Distribution, Number, Price
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.feasibility import has_room
 from veridp.kernel.path import OutputForm, Path
-from veridp.kernel.recognition import substituted
+from veridp.kernel.substitution import substituted
 from veridp.kernel.symbols import Derived, Noise, Symbol, drawn_in
 
 

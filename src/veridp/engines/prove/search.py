@@ -50,9 +50,11 @@ from veridp.errors import (
     NotInductive,
     NotSolved,
 )
+from veridp.kernel.explore import MAX_PATHS
 from veridp.kernel.expressions import Affine, unknowns
 from veridp.kernel.output import Raised, identity, output_of
 from veridp.kernel.path import Path, leaves
+from veridp.kernel.slivers import leaving_out_slivers, slivers_text
 from veridp.kernel.symbols import Unknown, drawn_in
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.presentation import Presentable
@@ -69,6 +71,7 @@ from veridp_check.records import Seen
 REPLACE = "replace"  # as certificates call it
 KIND_RUNS = 32  # in which values of a list are compared with floats
 MANY_RECORDS = 8  # past this, what each of them decides gives too many paths, and the text is read first
+MAX_PATHS_BESIDE_A_PROOF = 128  # listed to lower an ε that the text of the function has a proof for
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
 
@@ -111,7 +114,8 @@ def prove(
 
 
 def _checked_proof(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
-    proof = _search(mechanism, size, delta)
+    with leaving_out_slivers() as left_out:
+        proof = _search(mechanism, size, delta)
     if math.isfinite(proof.epsilon):
         certificate = proof.certificate
         checked = check(certificate)
@@ -125,7 +129,7 @@ def _checked_proof(mechanism: Mechanism, size: int | None, delta: float) -> Proo
             for n in certificate["noises"]
             if "made" in n and n["kind"] != OPAQUE
         }
-        return replace(proof, recognised=tuple(made))
+        return replace(proof, recognised=tuple(made), left_out=slivers_text(left_out))
     return proof
 
 
@@ -315,46 +319,44 @@ def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
     """A proof for all records of an interval; the number of one person is one record.
 
     What one record decides is taken for a function of it, where the code can do with that; else path by path. Where
-    records are sampled, or used with numbers that were released before, it is proved step by step; and where all this
-    fails, as a function of sums that its text is read for.
+    records are sampled, or used with numbers that were released before, it is proved step by step. Where its text can
+    be read as a function of sums, that is a proof too, and its paths are listed only if they are few.
     """
     in_steps = prove_by_rounds(mechanism, size, delta) or prove_by_composition(mechanism, size, delta)
     if in_steps is not None:
         return in_steps
+    aggregated: Proof | None = None
+    with suppress(NotInductive, NotExplorable, ExplorationDisagrees, MechanismFailed):
+        aggregated = prove_aggregates_of(mechanism, size, delta)
+    if aggregated is None or not math.isfinite(aggregated.epsilon):
+        return _prove_by_paths(mechanism, size, delta)
     if size > MANY_RECORDS:
-        with suppress(NotInductive, ExplorationDisagrees):
-            return prove_aggregates_of(mechanism, size, delta)
+        return aggregated
     try:
-        proof = _prove_by_paths(mechanism, size, delta)
+        proof = _prove_by_paths(mechanism, size, delta, MAX_PATHS_BESIDE_A_PROOF)
     except (NotExplorable, ExplorationDisagrees, MechanismFailed):
-        with suppress(NotInductive):
-            return prove_aggregates_of(mechanism, size, delta)
-        raise
-    if math.isfinite(proof.epsilon):
-        return proof
-    with suppress(NotInductive, ExplorationDisagrees):
-        return prove_aggregates_of(mechanism, size, delta)
-    return proof
+        return aggregated
+    return proof if proof.epsilon <= aggregated.epsilon else aggregated
 
 
-def _prove_by_paths(mechanism: Mechanism, size: int, delta: float) -> Proof:
+def _prove_by_paths(mechanism: Mechanism, size: int, delta: float, max_paths: int = MAX_PATHS) -> Proof:
     """A proof from the paths of this size, which are open records and what they decide."""
     try:
-        proof = _prove_sums(mechanism, size, delta, folds=True)
+        proof = _prove_sums(mechanism, size, delta, folds=True, max_paths=max_paths)
     except (NotExplorable, ExplorationDisagrees, MechanismFailed):
-        return _prove_sums(mechanism, size, delta, folds=False)
+        return _prove_sums(mechanism, size, delta, folds=False, max_paths=max_paths)
     if not math.isfinite(proof.epsilon) and certified_word(mechanism.adjacency) == REPLACE:
         with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed):
-            return _prove_sums(mechanism, size, delta, folds=False)
+            return _prove_sums(mechanism, size, delta, folds=False, max_paths=max_paths)
     return proof
 
 
-def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool) -> Proof:
+def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool, max_paths: int) -> Proof:
     ends = interval_of(mechanism, summed=True) or (Fraction(0), Fraction(0))
     word = certified_word(mechanism.adjacency)
     sizes = range(size, size + mechanism.adjacency.extra + 1)
     data = {each: _open_data(mechanism, each, ends, folds) for each in sizes}
-    listed = {each: explored(mechanism, open_data) for each, open_data in data.items()}
+    listed = {each: explored(mechanism, open_data, max_paths=max_paths) for each, open_data in data.items()}
     check_sampler(listed.values())
     found = {each: ended(paths) for each, paths in listed.items()}
     for each, paths in listed.items():
