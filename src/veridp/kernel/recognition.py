@@ -5,10 +5,11 @@ distribution as what they make, given what the path asks of them. So the output 
 their joint distribution exactly, and with it every probability that follows from them. The draws that are gone must
 occur nowhere else on the path: this is what `_Draft.only_in` and `_Draft.in_proportion` see to.
 
-Numbers are taken for the rationals that they are, with three exceptions: floats next to multiples of π stand for these,
-shapes of gamma draws that sum to a number next to 1 are shares of 1, and the p of geometric noise that is made of
-exponential noise is the next float, as in `rng.geometric(1 - np.exp(-1 / b))`. A rule that would need an irrational
-scale or offset does not apply.
+Numbers are taken for the rationals that they are, with a few exceptions: floats next to multiples of π stand for these,
+shapes of gamma draws that sum to a number next to 1 are shares of 1, the upper end of a uniform draw that is next to 1
+is 1, and the p of geometric noise that is made of exponential noise is the next float, as in `rng.geometric(1 -
+np.exp(-1 / b))`. Where Laplace noise made by inversion is cut off, at logarithms, the ends are rationals just within
+them. A rule that would need an irrational scale or offset does not apply.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from veridp.kernel.noise import (
     Logistic,
     Normal,
     StudentT,
+    TruncatedLaplace,
     Uniform,
 )
 from veridp.kernel.path import Fork, Option, Path, Step, leaves, map_leaves
@@ -50,6 +52,7 @@ from veridp.kernel.symbols import (
 )
 from veridp.kernel.text import NoisyText, WrittenNumber
 
+CUT_ROUNDING = Fraction(1, 1 << 50)  # relative: far more than that of a logarithm
 ROUNDING = 1e-15  # relative: how far a float may be from the multiple of π, or the share of 1, that it stands for
 
 
@@ -72,6 +75,8 @@ def recognised(paths: Sequence[Path]) -> Sequence[Path]:
         draft.recognise()
     found = [draft.path() for draft in drafts]
     merged = _with_signs(found)
+    if any(isinstance(noise.distribution, _CutOff) for path in merged for noise in path.noises):
+        return paths  # on one side alone: no such noise is known
     changed = len(merged) < len(found) or any(draft.changed for draft in drafts)
     return merged if changed and _alike(drafts) else paths
 
@@ -130,6 +135,8 @@ class _Draft:
     def fate(self, noise: Noise) -> object:
         """What became of a draw: equal where the same did."""
         left = self.noises.get(noise.index)
+        if left is not None and isinstance(left.distribution, _CutOff):
+            return _CutOff  # at whatever end: what both sides become is looked at when they are joined
         return None if left is None else (left.distribution, noise.index in self.chances)
 
     def recognise(self) -> None:
@@ -357,6 +364,32 @@ def _log_of_uniform(symbol: Derived) -> Made | None:
     return Made(Exponential(1), -1)
 
 
+@dataclass(frozen=True)
+class _CutOff(TruncatedLaplace):
+    """Exponential noise of scale 1 that is cut off at `high`, where it has `least` = e^-high of its largest density.
+
+    It is one side of truncated Laplace noise, and is always made part of such noise.
+    """
+
+    least: Fraction
+
+    @classmethod
+    def at(cls, least: Fraction) -> _CutOff:
+        return cls(1, 0, Fraction(-math.log(least)) * (1 - CUT_ROUNDING), least)
+
+
+def _log_of_cut_uniform(symbol: Derived) -> Made | None:
+    """-log(U), where U is uniform from c > 0 to 1, is exponential noise up to -log(c): P[-log(U) >= x] = (e^-x - c)/(1 -
+    c)."""
+    argument = _argument_of_log(symbol)
+    if argument is None or _unit(argument, Uniform) is None:
+        return None
+    low, high = _ends(argument)
+    if low is None or high is None or not 0 < low < 1 or not math.isclose(high, 1, rel_tol=ROUNDING):
+        return None
+    return Made(_CutOff.at(low / high), -1)
+
+
 def _log_of_exponential(symbol: Derived) -> Made | None:
     """-log(E) is Gumbel noise: P[-log(E) <= x] = P[E >= e^-x] = exp(-e^-x), of an exponential E of scale 1."""
     argument = _argument_of_log(symbol)
@@ -435,6 +468,7 @@ def _student(symbol: Derived) -> Made | None:
 
 RULES: tuple[Callable[[Derived], Made | None], ...] = (
     _log_of_uniform,
+    _log_of_cut_uniform,
     _log_of_exponential,
     _floor_of_exponential,
     _tangent,
@@ -638,28 +672,33 @@ def _with_signs(paths: Sequence[Path]) -> list[Path]:
     Let a path hold with weight w where C(n), n exponential of scale b, and another where C(-n), with the same weight.
     Together they have the probability ∫ w [C(n)] e^(-n/b)/b dn over n >= 0, and as much over n < 0 with |n|: that of
     weight 2w where C(m), m being Laplace noise of scale b, whose density is e^(-|m|/b)/2b. Their outputs agree
-    likewise.
+    likewise. Noise that is cut off, where it has c of its largest density, has the density e^-n/(1 - c): there the
+    weights by 1 - c must agree, and together the paths draw truncated noise.
     """
     found = list(paths)
-    for place in sorted({n.index for path in found for n in path.noises if isinstance(n.distribution, Exponential)}):
+    for place in sorted({n.index for path in found for n in path.noises if _is_one_sided(n)}):
         waiting: dict[object, tuple[int, bool]] = {}
         joined: list[Path | None] = list(found)
         for number, path in enumerate(found):
             noise = next((n for n in path.noises if n.index == place), None)
-            if noise is None or not isinstance(noise.distribution, Exponential):
+            if noise is None or not _is_one_sided(noise):
                 continue
             key, positive = _sign_key(path, noise)
             if key is None:
                 continue
             if key in waiting and waiting[key][1] != positive:
                 other, _ = waiting.pop(key)
-                joined[other], joined[number] = _joined(found[other], noise), None
+                joined[other], joined[number] = _joined(found[other], path, noise.index), None
             else:
                 waiting.setdefault(key, (number, positive))
         kept = [path for path in joined if path is not None]
         if len({noise.distribution for path in kept for noise in _asked(path) if noise.index == place}) <= 1:
             found = kept  # else the conditions of all paths would no longer part the noise
     return found
+
+
+def _is_one_sided(noise: Noise) -> bool:
+    return isinstance(noise.distribution, Exponential | _CutOff)
 
 
 def _asked(path: Path) -> set[Noise]:
@@ -673,10 +712,16 @@ def _sign_key(path: Path, noise: Noise) -> tuple[object, bool]:
     if factor is None:
         return None, True
     turned = path if factor > 0 else _turned(path, noise)
+    if isinstance(noise.distribution, _CutOff):  # at whatever end
+        turned = _replaced(turned, {noise: Affine(0, {replace(noise, distribution=Laplace(1)): 1})}, (), 1)
     conditions = frozenset((c.relation, c.slack.key) for c in turned.conditions)
     shown: list[object] = []
     structure = map_leaves(lambda leaf: shown.append(leaf_key(leaf)), turned.output)
-    return (repr(structure), tuple(shown), conditions, path.weight, path.noises), factor > 0
+    if not isinstance(noise.distribution, _CutOff):
+        return (repr(structure), tuple(shown), conditions, path.weight, path.noises), factor > 0
+    weight = Fraction(path.weight) / (1 - noise.distribution.least)
+    others = tuple(each for each in path.noises if each != noise)
+    return (repr(structure), tuple(shown), conditions, weight, others), factor > 0
 
 
 def leaf_key(leaf: Any) -> object:
@@ -698,14 +743,19 @@ def _turned(path: Path, noise: Noise) -> Path:
     return _replaced(path, {noise: Affine(0, {noise: -1})}, path.noises, 1)
 
 
-def _joined(first: Path, noise: Noise) -> Path:
+def _joined(first: Path, second: Path, place: int) -> Path:
     """The path as one with that which has the other sign."""
-    laplace = Noise(noise.index, Laplace(noise.distribution.scale), noise.site, formula=_signed_text(noise))  # type: ignore[attr-defined]
-    noises = tuple(laplace if n.index == noise.index else n for n in first.noises)
-    return _replaced(first, {noise: Affine(0, {laplace: 1})}, noises, 2)
+    noise, other = (next(n for n in path.noises if n.index == place) for path in (first, second))
+    both: Distribution = Laplace(noise.distribution.scale)  # type: ignore[attr-defined]
+    if isinstance(noise.distribution, _CutOff) and isinstance(other.distribution, _CutOff):
+        both = TruncatedLaplace(1, exact(-Fraction(other.distribution.high)), noise.distribution.high)
+    drawn = Noise(noise.index, both, noise.site, formula=_signed_text(noise))
+    noises = tuple(drawn if n.index == noise.index else n for n in first.noises)
+    whole = 1 + Fraction(second.weight) / Fraction(first.weight)
+    return _replaced(first, {noise: Affine(0, {drawn: 1})}, noises, whole)
 
 
-def _replaced(path: Path, made: Mapping[Symbol, Affine], noises: Sequence[Noise], factor: int) -> Path:
+def _replaced(path: Path, made: Mapping[Symbol, Affine], noises: Sequence[Noise], factor: Number) -> Path:
     """The path with expressions in place of symbols, and its weight times a factor."""
     steps: list[Step] = list(noises)
     for fork in path.forks:

@@ -176,6 +176,56 @@ def test_a_histogram_costs_what_its_bins_do(adjacency, left, right):
     assert bounds.upper >= 0.1 * (1 - 1e-6)
 
 
+REACH = math.log(1 + (math.e - 1) / (2 * 1e-3))  # 6.7570962296, for (1, 1e-3)
+
+
+def by_a_sign(rng, data):
+    u = rng.uniform(math.exp(-REACH), 1)
+    return data[0] + (math.log(u) if rng.random() < 0.5 else -math.log(u))
+
+
+def by_the_inverse_distribution(rng, data):
+    beyond = math.exp(-REACH) / 2
+    u = rng.uniform(beyond, 1 - beyond)
+    return data[0] + (math.log(2 * u) if u < 0.5 else -math.log(2 * (1 - u)))
+
+
+def by_a_centred_number(rng, data):
+    u = (rng.random() - 0.5) * (1 - math.exp(-REACH))
+    return data[0] - np.sign(u) * np.log(1 - 2 * abs(u))
+
+
+@pytest.mark.parametrize("mechanism", [by_a_sign, by_the_inverse_distribution, by_a_centred_number])
+def test_truncated_laplace_noise_by_inversion(mechanism):
+    assert pytest.approx(6.7570962296, abs=1e-10) == REACH
+    proof = prove(mechanism, 1, delta=1e-3 * (1 + 1e-12), adjacency="l1")
+    assert proof.epsilon == pytest.approx(1.0, abs=1e-9)
+    assert "as truncatedlaplace noise" in proof.recognised[0]
+    assert compare(mechanism, [0.0], [1.0]).delta(1.0) == pytest.approx(1e-3, rel=1e-9)
+    assert math.isinf(prove(mechanism, 1, delta=1e-3 * (1 - 1e-9), adjacency="l1").epsilon)
+
+
+def by_an_unfair_sign(rng, data):
+    u = rng.uniform(math.exp(-REACH), 1)
+    return data[0] + (math.log(u) if rng.random() < 0.6 else -math.log(u))
+
+
+def cut_off_elsewhere_below(rng, data):
+    if rng.random() < 0.5:
+        return data[0] + math.log(rng.uniform(0.01, 1))
+    return data[0] - math.log(rng.uniform(0.02, 1))
+
+
+def with_its_uniform_number(rng, data):
+    u = rng.uniform(math.exp(-REACH), 1)
+    return data[0] + (math.log(u) if rng.random() < 0.5 else -math.log(u)), u
+
+
+@pytest.mark.parametrize("mechanism", [by_an_unfair_sign, cut_off_elsewhere_below, with_its_uniform_number])
+def test_what_only_looks_like_truncated_laplace_noise_is_not_taken_for_it(mechanism):
+    assert math.isinf(prove(mechanism, 1, delta=0.01, adjacency="l1").epsilon)
+
+
 def test_uniform_noise_is_left_with_the_probability_that_is_its_delta():
     def released(rng, data):
         return data[0] + rng.uniform(-5, 5)
