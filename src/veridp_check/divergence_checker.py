@@ -34,7 +34,7 @@ from veridp_check.alignment_checker import (
 )
 from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
-from veridp_check.enclosures import gaussian_delta_above
+from veridp_check.enclosures import MAX_EXPONENT, exp_above, gaussian_delta_above, log_above
 from veridp_check.largest_loss import LargestLoss, NoiseLoss
 from veridp_check.loss_distribution import discrete_gaussian_delta_above, laplace_delta_above
 from veridp_check.noise import DISCRETE_GAUSSIAN, POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
@@ -145,7 +145,10 @@ def check_notions(certificate: Certificate) -> str:
     -pure and pure, so it is pure²/2-zCDP (Bun and Steinke 2016, Proposition 3.3; a bound on one side would not do).
     Normal noise is μ²/2-zCDP and μ-GDP, and zCDP of independent noise adds up. Discrete Gaussian noise that is moved
     by Δ is Δ²/2v-zCDP (Canonne, Kamath and Steinke 2020, Proposition 5), which grows with |Δ|; it is not μ-GDP.
+    Rényi divergences of independent noise add up too: αμ²/2 for normal noise, `_laplace_divergence` for Laplace noise.
     """
+    for p in range(len(certificate.polytopes)) if certificate.rdp else ():
+        _check_divergences(certificate, _groups(certificate, p), p)
     stated = [name for name in ("rho", "mu") if getattr(certificate, name) is not None]
     for name in stated:
         for p in range(len(certificate.polytopes)):
@@ -164,7 +167,32 @@ def check_notions(certificate: Certificate) -> str:
                 prices = _prices(certificate.noises, groups[0])
                 rho = min(rho, sum((price**2 * number / 2 for price, number in prices.items()), bound.squared / 2))
             _check_notion(certificate, bound, rho)
-    return " and ".join({"rho": "ρ", "mu": "μ"}[name] for name in stated) + " as stated" if stated else "none is stated"
+    names = [{"rho": "ρ", "mu": "μ"}[name] for name in stated] + ["Rényi divergences"] * bool(certificate.rdp)
+    return " and ".join(names) + " as stated" if names else "none is stated"
+
+
+def _check_divergences(certificate: Certificate, groups: Sequence[ShiftGroup], p: int) -> None:
+    noises = certificate.noises
+    moving = {noises[row].kind for row in groups[0].columns if groups[0].farthest(row)}
+    if len(groups) > 1 or groups[0].weight or not moving <= {"laplace", "normal"}:
+        raise CertificateFlaw("/rdp", f"over polytope {p} no Rényi divergence is known")
+    loss = _noise_loss(noises, groups[0])
+    for k, (order, stated) in enumerate(certificate.rdp):
+        found = order * loss.squared / 2
+        found += sum((_laplace_divergence(order, price) * number for price, number in loss.prices), start=Fraction(0))
+        if found > stated:
+            raise CertificateFlaw(f"/rdp/{k}", f"the divergence is {decimal_of(found)}, not less")
+
+
+def _laplace_divergence(order: Fraction, price: Fraction) -> Fraction:
+    """Just above the Rényi divergence of Laplace noise that is moved by so many scales, which grows with these.
+
+    E[e^((α - 1) L)] = (α e^((α - 1)p) + (α - 1) e^(-αp))/(2α - 1) (Mironov 2017, Proposition 6). L is at most p.
+    """
+    if (order - 1) * price > MAX_EXPONENT:
+        return price
+    moment = order * exp_above((order - 1) * price) + (order - 1) * exp_above(-order * price)
+    return min(log_above(moment / (2 * order - 1)) / (order - 1), price)
 
 
 def _check_notion(certificate: Certificate, bound: ShiftLoss, rho: Fraction) -> None:

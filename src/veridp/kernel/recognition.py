@@ -379,8 +379,7 @@ class _CutOff(TruncatedLaplace):
 
 
 def _log_of_cut_uniform(symbol: Derived) -> Made | None:
-    """-log(U), where U is uniform from c > 0 to 1, is exponential noise up to -log(c): P[-log(U) >= x] = (e^-x - c)/(1 -
-    c)."""
+    """-log(U) is exponential up to -log(c), of U uniform from c > 0 to 1: P[-log(U) >= x] = (e^-x - c)/(1 - c)."""
     argument = _argument_of_log(symbol)
     if argument is None or _unit(argument, Uniform) is None:
         return None

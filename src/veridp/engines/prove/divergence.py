@@ -47,6 +47,7 @@ from veridp.numerics.balls import ball, rounded_down
 from veridp.numerics.privacy_loss_distribution import LossLattice, LossSum
 from veridp_check.alignment_reader import read_divergence
 from veridp_check.divergence_checker import largest_loss
+from veridp_check.enclosures import MAX_EXPONENT
 from veridp_check.largest_loss import LargestLoss, NoiseLoss
 from veridp_check.loss_distribution import gaussian_reach, grid_of
 from veridp_check.records import Seen
@@ -56,6 +57,7 @@ MAX_SEGMENTS = 500  # of the differences, for each event: past this, shifts are 
 LARGEST_EPSILON = 700.0  # an ε above this is none
 SUM_ROUNDING = 1 + 1e-8  # far more than that of a sum of losses in floats
 GAUSSIAN_ROUNDING = 1 + 1e-10  # the same of losses that are on a lattice by themselves
+DIVERGENCE_ROUNDING = 1e-12  # far more than that of a Rényi divergence in floats
 NO_BETTER = 1 - 1e-6  # relative, of a δ
 SLACK = (1e-13, 1e-11, 1e-9, 1e-7)  # by how much an ε found in floats is raised, until its δ is certain
 
@@ -111,6 +113,23 @@ class GroupLoss:
         together = (self.bound.pure**2 + self.bound.squared) / 2
         apart = sum((price**2 * count / 2 for price, count in self.prices), start=self.bound.squared / 2)
         return min(together, apart) if self.prices else together
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all that moves is Laplace or normal noise."""
+        return not self.weighted and all(isinstance(noise.distribution, Laplace | Normal) for noise in self.moving)
+
+    def divergence(self, alpha: float) -> float:
+        """The Rényi divergence of such noise, just above it; `veridp_check.divergence_checker` has the formula."""
+        found = alpha * float(self.bound.squared) / 2
+        for price, count in self.prices:
+            p = float(price)
+            if (alpha - 1) * price > MAX_EXPONENT:
+                found += count * p
+                continue
+            moment = np.logaddexp((alpha - 1) * p + math.log(alpha), math.log(alpha - 1) - alpha * p)
+            found += count * min(p, float(moment - math.log(2 * alpha - 1)) / (alpha - 1))
+        return found * (1 + DIVERGENCE_ROUNDING) + DIVERGENCE_ROUNDING
 
     def delta(self, epsilon: arb) -> arb:
         """E[(1 - e^(ε - L))₊], or a bound above it."""
@@ -194,6 +213,18 @@ class DivergenceProof(AlignmentProof):
             return {"rho": None, "mu": None}
         mu = None if common.pure or common.lost else root_above(common.squared)
         return {"rho": max(group.rho for groups in self.losses for group in groups), "mu": mu}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is one shift, of Laplace and normal noise alone: then Rényi divergences are known."""
+        return all(len(groups) == 1 and groups[0].is_known for groups in self.losses)
+
+    def divergence(self, alpha: float) -> float:
+        """The Rényi divergence of this order, where it is known: those of independent noise add up."""
+        return max(groups[0].divergence(alpha) for groups in self.losses)
+
+    def rdp(self, alpha: float) -> float:
+        return min(super().rdp(alpha), self.divergence(alpha)) if self.is_known else super().rdp(alpha)
 
     @property
     def _common_loss(self) -> LossBound | None:
