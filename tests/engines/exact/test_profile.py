@@ -210,11 +210,3 @@ def test_the_witness_of_a_search_at_a_delta_shows_the_epsilon_there() -> None:
     assert found.epsilon == pytest.approx(1 + 2 * math.log(0.9), abs=1e-9)  # δ(ε) = 1 - e^((ε-1)/2)
     assert found.witness.epsilon(0.1).lower == pytest.approx(found.epsilon, abs=1e-6)
     assert found.comparison.witness.epsilon(0.1).lower < found.epsilon - 0.01  # that of the pure loss
-
-
-def test_no_delta_is_made_up_where_outputs_alternate() -> None:
-    """Even numbers against odd ones: δ is 1 for all ε, and is not given as 0."""
-    alternating = compare(lambda rng, data: data + 2 * rng.geometric(0.5), 0, 1)
-    assert math.isinf(alternating.epsilon)
-    with pytest.raises(NotExact, match="alternate"):
-        alternating.delta(1.0)

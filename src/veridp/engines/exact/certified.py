@@ -447,10 +447,11 @@ def _entry_bound(group: Group) -> Interval:
         return Interval(0.0, math.inf)
     (mine,), (theirs,) = left.numbers, right.numbers
     noise = _two_sided(mine.terms)
-    if noise is None or noise != _two_sided(theirs.terms):
+    apart = abs(Fraction(mine.constant) - theirs.constant)
+    if noise is None or noise != _two_sided(theirs.terms) or (isinstance(noise, Geometric) and apart.denominator > 1):
         return Interval(0.0, math.inf)
     rate = ball(1 / Fraction(noise.scale)) if isinstance(noise, Laplace) else -ball(1 - noise.p).log()
-    return interval(rate * ball(abs(Fraction(mine.constant) - theirs.constant)))
+    return interval(rate * ball(apart))
 
 
 def _two_sided(terms: Mapping[Symbol, Number]) -> Laplace | Geometric | None:

@@ -212,9 +212,13 @@ def _solve(piece: DistributionPiece) -> tuple[dict[Noise, _Solution], float]:
         )
         for pivot, row in zip(pivots, found.rows, strict=True)
     }
-    if all(pivot.distribution.integer for pivot in pivots):
+    moving = [pivot for pivot in pivots if not pivot.distribution.integer]  # integer noise is counted, not measured
+    smooth = [number for number in numbers if number.continuous]
+    if len(moving) != len(smooth):
+        raise NotExact("only integers tell some continuous entries apart; use an engine that samples")
+    if not smooth:
         return solved, 0.0
-    return solved, -_log(abs(determinant([[number.terms.get(pivot, 0) for pivot in pivots] for number in numbers])))
+    return solved, -_log(abs(determinant([[number.terms.get(pivot, 0) for pivot in moving] for number in smooth])))
 
 
 def _log(weight: Number) -> float:

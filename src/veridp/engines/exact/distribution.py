@@ -18,8 +18,9 @@ from veridp.engines.exact.event import ExactEvent
 from veridp.engines.exact.functions import FunctionReader, has_functions
 from veridp.engines.exact.loss import PrivacyLoss
 from veridp.engines.exact.masses import log_masses
+from veridp.engines.exact.overlap import without_overlap
 from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
-from veridp.engines.exact.space import loss_between, loss_of_factors, without_overlap
+from veridp.engines.exact.space import loss_between, loss_of_factors
 from veridp.errors import MechanismFailed, NotAffine, NotExact, VeridpError
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.explore import explore, walk

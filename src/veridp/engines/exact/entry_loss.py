@@ -186,7 +186,7 @@ class EntryLoss(PrivacyLoss):
             first, last, tail = math.floor(breaks[0] - tail), math.ceil(breaks[-1] + tail), math.ceil(tail)
             if last - first > MOST_LATTICE_POINTS:
                 raise NotExact(f"an output entry spreads over {last - first:.1e} integers; use an engine that samples")
-            inner, across = np.arange(first, last + 1) + self.lattice, np.zeros(1)
+            inner, across = np.arange(first, last + 1) + self.lattice, np.arange(max(1.0, self._period))
             inner = inner[(inner > self._everywhere.low) & (inner < self._everywhere.high)]
         else:
             ends = self._panel_ends
@@ -232,7 +232,7 @@ class EntryLoss(PrivacyLoss):
 
     @cached_property
     def _period(self) -> float:
-        """After which distance continuous noise on top of integer noise repeats its pattern; 0 without such noise."""
+        """After which distance integer noise, alone or below continuous noise, repeats its pattern; 0 without it."""
         steps = [
             abs(as_float(c))
             for side in self._sides
@@ -502,10 +502,11 @@ class EntryLoss(PrivacyLoss):
     def _with_tails(self, left: Array, right: Array, largest: Array, ends: Array) -> Cells:
         """The cells between the tails, and the two tails."""
         spans = NumberSpan(self._everywhere.low, float(ends[0])), NumberSpan(float(ends[1]), self._everywhere.high)
-        top = [
-            max([far, *tail, float(edge)])
-            for far, tail, edge in zip(self._limits, self._tails, largest[[0, -1]], strict=True)
+        tops = [
+            max([far, float(edge), *rows.ravel().tolist()])
+            for far, edge, rows in zip(self._limits, largest[[0, -1]], self._places.tails(self.losses), strict=True)
         ]
+        top = [math.inf if found == -math.inf else found for found in tops]  # not seen: anything
         masses = [[math.exp(side.log_mass([span])) for span in spans] for side in self._sides]
         return Cells(
             np.concatenate([left, masses[0]]), np.concatenate([right, masses[1]]), np.concatenate([largest, top])

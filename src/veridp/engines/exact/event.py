@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, Groups, factors
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, Groups, factors, numbers_of
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
@@ -70,6 +70,49 @@ class LinearEntry:
         return "".join(parts)
 
 
+@dataclass(frozen=True)
+class Tie:
+    """That a combination of numbers has a value, up to rounding; or, with a step, the value plus a multiple of it."""
+
+    entry: LinearEntry
+    value: Number
+    step: Number
+
+    def among(self, shown: Template, columns: Mapping[Slot, NDArray[Any]]) -> Any:
+        """In which outputs of one form it holds."""
+        number = self.entry.value(shown, columns)
+        if number is None:
+            return False
+        off = number - float(self.value)
+        if self.step:
+            off = off - float(self.step) * np.round(off / float(self.step))
+        return np.abs(off) <= ROUNDED_TIE * (1 + np.abs(number))
+
+    def excludes(self, other: Tie) -> bool:
+        """Whether no output keeps both."""
+        return (self.entry, self.step) == (other.entry, other.step) and self.value != other.value
+
+    def demand(self, number: Affine | Number | None) -> Demand:
+        """What it takes of noise for the combination, which is this number."""
+        if number is None or (isinstance(number, Affine) and number.continuous):
+            return []
+        off = number - exact(self.value)
+        if isinstance(off, Affine) and off.terms:
+            if not self.step:
+                return [(Condition(off, Relation.EQUAL),)]
+            if any(Fraction(move) % self.step for move in off.terms.values()):
+                raise NotExact("integer noise moves an entry of the output by unlike steps; use an engine that samples")
+        rest = Fraction(off.constant if isinstance(off, Affine) else off)
+        return [] if (rest % self.step if self.step else rest) else [()]
+
+    def text(self, negated: bool = False) -> str:
+        name, word = str(self.entry), "is not" if negated else "is"
+        if not self.step:
+            return f"{name} {'≠' if negated else '='} {float(self.value):.6g}"
+        steps = "a whole number" if self.step == 1 else f"a multiple of {float(self.step):.6g}"
+        return f"{name} {word} {f'{float(self.value):.6g} plus ' if self.value else ''}{steps}"
+
+
 class LeafPattern(ABC):
     """What stands in a template for leaves of a kind of their own: texts with a number in them, for example."""
 
@@ -80,7 +123,7 @@ class LeafPattern(ABC):
 
 @dataclass(frozen=True)
 class ExactEvent(OutputEvent):
-    """All of: the output has the given form, and each numeric entry named lies in one of its spans.
+    """All of: the output has the given form, each numeric entry named lies in one of its spans, and numbers are tied.
 
     Slots and spans stand for finite numbers; NaN and the infinities are constants of a form.
     """
@@ -90,6 +133,8 @@ class ExactEvent(OutputEvent):
     within: tuple[tuple[LinearEntry, tuple[NumberSpan, ...]], ...] = ()
     either: tuple[ExactEvent, ...] = field(default=())  # or, instead of all that: one of these
     any_order: Groups = ()  # groups of leaves whose values may stand in any order
+    tied: tuple[Tie, ...] = ()
+    untied: tuple[tuple[Tie, ...], ...] = ()  # groups of ties that do not hold all at once
 
     def __call__(self, outputs: Outputs) -> NDArray[np.bool_]:
         """Which of the outputs belong to it."""
@@ -106,7 +151,7 @@ class ExactEvent(OutputEvent):
         if self.template is not None and self.template.outline != shown.outline:
             return False
         places = [place for _, place, _ in self.equal]
-        places += [place for entry, _ in self.within for place, _ in entry.terms]
+        places += [place for entry in self.linear_entries for place, _ in entry.terms]
         if max(places, default=-1) >= len(shown.leaves):
             return False
         wanted = {} if self.template is None else dict(enumerate(self.template.leaves))
@@ -126,7 +171,16 @@ class ExactEvent(OutputEvent):
                 return False
             inside = [(span.low <= number) & (number <= span.high) for span in spans]
             holds = holds & np.isfinite(number) & np.logical_or.reduce(inside)
+        for tie in self.tied:
+            holds = holds & tie.among(shown, columns)
+        for ties in self.untied:
+            holds = holds & ~np.logical_and.reduce([tie.among(shown, columns) for tie in ties])
         return holds
+
+    @property
+    def linear_entries(self) -> list[LinearEntry]:
+        """The combinations of numbers that it speaks of."""
+        return [entry for entry, _ in self.within] + [tie.entry for ties in (self.tied, *self.untied) for tie in ties]
 
     @property
     def is_one_output(self) -> bool:
@@ -139,6 +193,8 @@ class ExactEvent(OutputEvent):
             self.equal + other.equal,
             self.within + other.within,
             any_order=self.any_order + other.any_order,
+            tied=self.tied + other.tied,
+            untied=self.untied + other.untied,
         )
 
     def _by_spans(self) -> list[tuple[tuple[NumberSpan, ...], list[LinearEntry]]]:
@@ -152,13 +208,24 @@ class ExactEvent(OutputEvent):
             shown = " or ".join(f"({event})" for event in self.either[:4])
             return shown + (f" or {len(self.either) - 4} more cases" if len(self.either) > 4 else "")
         numbers = [_sentence(entries, spans) for spans, entries in self._by_spans()]
-        known = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers
+        ties = [tie.text() for tie in self.tied]
+        ties += [" or ".join(tie.text(negated=True) for tie in group) for group in self.untied if self._adds(group)]
+        known = [f"{name} is {leaf_text(value)}" for name, _, value in self.equal] + numbers + ties
         parts = known
         if self.template is not None and (self.template.leaves or not parts):
             bare = len(self.template.leaves) == 1 and self.template.slots
             form = [] if bare and known else [output_is(self.template)]
             parts = form + known
         return ", ".join([" and ".join(parts) or "any output", *map(self._order_text, self.any_order)])
+
+    def _adds(self, untied: tuple[Tie, ...]) -> bool:
+        """Whether it is not clear from the spans already that these ties do not all hold."""
+        spans = dict(self.within)
+        return not any(
+            not tie.step and not any(span.low <= tie.value <= span.high for span in spans[tie.entry])
+            for tie in untied
+            if tie.entry in spans
+        )
 
     def _order_text(self, group: Sequence[int]) -> str:
         names = {place: name for name, place, _ in self.equal}
@@ -219,6 +286,7 @@ def same(first: Any, second: Any) -> bool:
 # The part of a law that lies in an event: its pieces, with the event's demands among their conditions.
 
 
+ROUNDED_TIE = 1e-9  # how far, relatively, rounding may put numbers off a tie
 ON_END = Fraction(1, 10**6)  # a lattice point this close to an end of a span belongs to it
 Leaf = Any  # a constant, or an Affine
 Demand = list[tuple[Condition, ...]]  # alternatives that exclude each other; none where it cannot be met
@@ -248,13 +316,13 @@ def _speaks_apart(event: ExactEvent, factor: Factor) -> bool:
     """Whether nothing that the event says ties this factor to others."""
     if factor.positions is None:
         return True
-    inside = [{position in factor.positions for position, _ in entry.terms} for entry, _ in event.within]
+    inside = [{position in factor.positions for position, _ in entry.terms} for entry in event.linear_entries]
     return event.template is None and all(len(kinds) == 1 for kinds in inside)
 
 
 def _speaks(event: ExactEvent, factor: Factor) -> bool:
     named = {position for _, position, _ in event.equal}
-    named |= {position for entry, _ in event.within for position, _ in entry.terms}
+    named |= {position for entry in event.linear_entries for position, _ in entry.terms}
     return factor.positions is None or not named.isdisjoint(factor.positions)
 
 
@@ -271,14 +339,8 @@ def _pieces(event: ExactEvent, factor: Factor) -> list[DistributionPiece]:
 
 def _leaves(key: ClassKey, piece: DistributionPiece) -> list[Leaf]:
     """The leaves of an output of the class: constants, and expressions in noise."""
-    numbers: dict[int, Any] = dict(zip(key.free, piece.numbers, strict=True))
-    for factors_, value in key.relations:  # the last entry of a relation follows from free ones before it
-        given = [(index, factor) for index, factor in enumerate(factors_) if factor]
-        last, lead = given.pop()
-        rest = sum((numbers[index] * factor for index, factor in given), start=exact(0))
-        numbers[last] = (value - rest) * (1 / Fraction(lead))
-    slots = itertools.count()
-    return [numbers[next(slots)] if isinstance(leaf, Slot) else leaf for leaf in key.template.leaves]
+    numbers = iter(numbers_of(key, piece))
+    return [next(numbers) if isinstance(leaf, Slot) else leaf for leaf in key.template.leaves]
 
 
 def _demands(event: ExactEvent, factor: Factor, key: ClassKey, leaves: Sequence[Leaf]) -> Iterator[Demand]:
@@ -291,6 +353,22 @@ def _demands(event: ExactEvent, factor: Factor, key: ClassKey, leaves: Sequence[
     for entry, spans in event.within:
         if factor.positions is None or entry.terms[0][0] in factor.positions:
             yield _in_spans(_combination(entry, places, leaves), spans)
+    for kept, ties in ((True, event.tied), *((False, group) for group in event.untied)):
+        here = [tie for tie in ties if factor.positions is None or tie.entry.terms[0][0] in factor.positions]
+        demands = [tie.demand(_combination(tie.entry, places, leaves)) for tie in here]
+        if kept:
+            yield from demands
+        elif here:
+            yield _not_all(demands)
+
+
+def _not_all(demands: Sequence[Demand]) -> Demand:
+    """That some demand is not met."""
+    if [] in demands:
+        return [()]
+    if any(demand != [()] for demand in demands):
+        raise NotExact("integers keep a relation in some outputs and not in others; use an engine that samples")
+    return []
 
 
 def _fitting(pattern: Any, tree: Any, leaves: Iterator[Leaf]) -> Iterator[Demand]:

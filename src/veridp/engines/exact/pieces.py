@@ -31,6 +31,7 @@ from veridp.numerics.rational import echelon
 
 MOST_PIECES = 200_000
 Relations = tuple[tuple[tuple[Number, ...], Number], ...]
+Grids = tuple[tuple[tuple[Number, ...], Number, Number], ...]
 Leaf = Any  # a constant, an Affine, or (while deferred) a Condition or a Select
 Groups = tuple[tuple[int, ...], ...]  # of leaves, by their places
 
@@ -67,13 +68,15 @@ class ClassKey:
     """What the outputs of a class have in common: the template, and the relations that their numbers keep.
 
     A relation is a linear combination of the numeric entries that carries no noise, with its value; a lattice is the
-    remainder of an entry that moves in whole steps.
+    remainder of an entry that moves in whole steps; a grid is a combination of other entries that only integer noise
+    moves, with its step and its remainder.
     """
 
     template: Template
     relations: Relations = ()
     lattices: tuple[Number | None, ...] = ()
     free: tuple[int, ...] = ()  # the numeric entries that no relation gives
+    grids: Grids = ()
 
     def __hash__(self) -> int:
         return hash((self.template, self.relations))
@@ -282,7 +285,7 @@ class _Reading:
         """The class of the output."""
         independent, relations = self._relations
         lattices = tuple([_lattice(number) for number in self.numbers])
-        return ClassKey(Template(self.tree), relations, lattices, tuple(independent))
+        return ClassKey(Template(self.tree), relations, lattices, tuple(independent), grids(self.numbers))
 
     @property
     def free(self) -> tuple[Affine, ...]:
@@ -309,16 +312,63 @@ def _relations(numbers: Sequence[Affine]) -> tuple[list[int], Relations]:
     names = [symbol for number in numbers for symbol in number.terms]
     if len(set(names)) == len(names):
         return list(range(len(numbers))), ()
-    symbols = list(dict.fromkeys(names))
+    free, dependent = _dependent(numbers, dict.fromkeys(names))
+    return free, tuple((made, combined(numbers, made).constant) for made in dependent)
+
+
+def grids(numbers: Sequence[Affine]) -> Grids:
+    """The combinations of continuous entries in which all continuous noise cancels, and only integer noise is left."""
+    noises = [symbol for number in numbers if number.continuous for symbol in number.terms]
+    inner = dict.fromkeys(s for s in noises if not (isinstance(s, Noise) and s.distribution.integer))
+    if len(inner) == len(noises) or len(set(noises)) == len(noises):
+        return ()
+    found = []
+    for made in _dependent(numbers, inner)[1]:
+        number = combined(numbers, made)
+        if number.terms and any(factor and n.continuous for factor, n in zip(made, numbers, strict=True)):
+            step = common_step(number)
+            found.append((made, step, exact(number.constant % step)))
+    return tuple(found)
+
+
+def _dependent(numbers: Sequence[Affine], symbols: Iterable[Symbol]) -> tuple[list[int], list[tuple[Number, ...]]]:
+    """Which numbers are independent as far as these symbols go, and the combinations in which they all cancel."""
     found = echelon([[number.terms.get(symbol, 0) for number in numbers] for symbol in symbols])
-    relations = []
+    cancelling = []
     for index in sorted({*range(len(numbers))}.difference(found.pivots)):
         made = [Fraction(int(k == index)) for k in range(len(numbers))]
         for row, pivot in zip(found.rows, found.pivots, strict=True):
             made[pivot] = -row[index]
-        value = sum((a * n.constant for a, n in zip(made, numbers, strict=True)), start=Fraction(0))
-        relations.append((tuple(exact(a) for a in made), exact(value)))
-    return found.pivots, tuple(relations)
+        cancelling.append(tuple([exact(factor) for factor in made]))
+    return found.pivots, cancelling
+
+
+def numbers_of(key: ClassKey, piece: DistributionPiece) -> list[Affine]:
+    """The numeric entries of outputs of the class, the free ones and those that follow from them."""
+    found: dict[int, Affine] = dict(zip(key.free, piece.numbers, strict=True))
+    for made, value in key.relations:  # the last entry of a relation follows from free ones before it
+        *before, last = [index for index, factor in enumerate(made) if factor]
+        lead = -1 / Fraction(made[last])
+        known = [found[index] for index in before]
+        found[last] = combined(known, [lead * made[index] for index in before]) - exact(lead * value)
+    return [found[index] for index in range(len(found))]
+
+
+def combined(numbers: Sequence[Affine], factors_: Sequence[Number]) -> Affine:
+    """The linear combination of the numbers."""
+    constant = sum((f * Fraction(n.constant) for f, n in zip(factors_, numbers, strict=True)), start=Fraction(0))
+    terms: dict[Symbol, Number] = {}
+    for factor, number in zip(factors_, numbers, strict=True):
+        for symbol, coefficient in number.terms.items() if factor else ():
+            terms[symbol] = terms.get(symbol, 0) + factor * Fraction(coefficient)
+    return Affine(exact(constant), {symbol: exact(c) for symbol, c in terms.items() if c})
+
+
+def common_step(number: Affine) -> Fraction:
+    """The largest step of which all steps of an expression in integer noise are multiples."""
+    steps = [abs(Fraction(c)) for c in number.terms.values()]
+    shared = math.lcm(*(step.denominator for step in steps))
+    return Fraction(math.gcd(*(int(step * shared) for step in steps)), shared)
 
 
 # ---------------------------------------------------------------------------------------------------------------- sums

@@ -225,7 +225,7 @@ def has_no_value(leaf: Affine) -> bool:
     """
     if has_no_atoms(leaf.terms):
         return True
-    if len(leaf.terms) != 1 or (quotient := leaf.functions[0]).function is not QUOTIENT:
+    if len(leaf.terms) != 1 or not leaf.functions or (quotient := leaf.functions[0]).function is not QUOTIENT:
         return False
     if len(quotient.expressions) < 2 or any(each.functions for each in quotient.expressions):
         return False
@@ -283,6 +283,10 @@ class Readings:
         if not renamings and not self.leaves_unread:
             return event
         within = tuple(_shown(renamings, entry, spans) for entry, spans in event.within)
+        if any(
+            place in renamings for ties in (event.tied, *event.untied) for tie in ties for place, _ in tie.entry.terms
+        ):
+            raise NotExact("the event that shows the loss ties several numbers that functions were applied to")
         template = event.template and self._with_patterns(event.template, renamings)
         return replace(event, template=template, within=within, either=tuple(map(self.shown, event.either)))
 

@@ -2,110 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 from veridp.budget import check
 from veridp.engines.exact.entry_loss import Numbers, along
-from veridp.engines.exact.event import ExactEvent, LinearEntry
+from veridp.engines.exact.event import ExactEvent, LinearEntry, Tie
 from veridp.engines.exact.joint_loss import JointLoss, product
 from veridp.engines.exact.loss import Atom, Mixture, PrivacyLoss
 from veridp.engines.exact.masses import ClassShare, Masses
 from veridp.engines.exact.measure import Component, Kinds, Splitter, kind_of
-from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, collapsed, factors
+from veridp.engines.exact.overlap import check_disjoint, fitting, without_overlap
+from veridp.engines.exact.pieces import (
+    ClassKey,
+    DistributionPiece,
+    Factor,
+    collapsed,
+    combined,
+    common_step,
+    factors,
+    grids,
+)
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
-from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.feasibility import has_room
-from veridp.kernel.output import Slot, is_finite_number, leaf_key, leaf_names
+from veridp.kernel.expressions import Affine
+from veridp.kernel.output import Slot, leaf_key, leaf_names
 from veridp.kernel.path import Path
-from veridp.kernel.symbols import Relation, Symbol
+from veridp.kernel.symbols import Symbol
 from veridp.numerics.components import components
 from veridp.numerics.rational import echelon
-
-# ------------------------------------------------------------------------------------------------------------- lattice
-# Outputs that are both: a constant on some paths, and a value that integer noise takes on others.
-#
-# `max(0, count + noise)` gives 0 as a constant where it clamps, and may give 0 where it does not. Classes of outputs
-# must
-# not overlap, so such a value is taken out of the class of the numbers and put to the class of the constant.
-
-
-Classes = dict[ClassKey, list[DistributionPiece]]
-
-
-def without_overlap(classes: Mapping[ClassKey, list[DistributionPiece]], known: Iterable[ClassKey]) -> Classes:
-    """The classes, with values of integer noise that are constants in one of the known classes put there."""
-    found: Classes = {key: list(pieces) for key, pieces in classes.items()}
-    candidates = [key for key in dict.fromkeys([*classes, *known]) if not key.relations]
-    for key in list(found):
-        if key.relations or all(lattice is None for lattice in key.lattices):
-            continue
-        for other in candidates:
-            fixed = _fixed(key, other)
-            if fixed:
-                _move(found, key, other, fixed)
-    return {key: pieces for key, pieces in found.items() if pieces}
-
-
-def _fixed(key: ClassKey, other: ClassKey) -> dict[int, Number]:
-    """The entries that move in whole steps in the one class and are constants, on the same lattice, in the other."""
-    fixed: dict[int, Number] = {}
-    for mine, theirs in _pairs(key.template.tree, other.template.tree):
-        if isinstance(mine, Slot) and is_finite_number(theirs):
-            lattice = key.lattices[mine.index]
-            value = exact(theirs)
-            if lattice is None or Fraction(value - lattice).denominator != 1:
-                return {}
-            fixed[mine.index] = value
-        elif isinstance(mine, Slot) != isinstance(theirs, Slot) or (
-            not isinstance(mine, Slot) and leaf_key(mine) != leaf_key(theirs)
-        ):
-            return {}
-    return fixed
-
-
-def _pairs(first: Any, second: Any) -> Iterator[tuple[Any, Any]]:
-    """The leaves of two trees, side by side; a pair that cannot match where the trees differ in form."""
-    if isinstance(first, tuple) and type(first) is type(second) and len(first) == len(second):
-        for mine, theirs in zip(first, second, strict=True):
-            yield from _pairs(mine, theirs)
-    elif isinstance(first, tuple) or isinstance(second, tuple):
-        yield "a list", None
-    else:
-        yield first, second
-
-
-def _move(classes: Classes, key: ClassKey, other: ClassKey, fixed: Mapping[int, Number]) -> None:
-    stay: list[DistributionPiece] = []
-    for piece in classes[key]:
-        numbers = dict(zip(key.free, piece.numbers, strict=True))
-        here = piece.conditions
-        possible = True
-        for index, value in fixed.items():
-            above, below = numbers[index] - value, value - numbers[index]
-            for slack in (above, below):
-                stay += _piece(piece, here, Condition(slack, Relation.ABOVE), piece.numbers)
-            equal = Condition(above, Relation.EQUAL)
-            possible = possible and has_room(here, [equal])
-            here = (*here, equal)
-        if possible:
-            rest = tuple(number for index, number in numbers.items() if index not in fixed)
-            classes.setdefault(other, []).append(DistributionPiece(piece.weight, here, rest))
-    classes[key] = stay
-
-
-def _piece(
-    piece: DistributionPiece, given: tuple[Condition, ...], more: Condition, numbers: tuple[Affine, ...]
-) -> list[DistributionPiece]:
-    return [DistributionPiece(piece.weight, (*given, more), numbers)] if has_room(given, [more]) else []
-
-
-# --------------------------------------------------------------------------------------------------------------- space
-
 
 Combination = tuple[Number, ...]
 CERTAIN = ClassShare(1, ())
@@ -148,8 +76,10 @@ class _Space:
 
     def factor_loss(self, left: Factor, right: Factor) -> PrivacyLoss:
         mine, theirs = without_overlap(left.classes, right.classes), without_overlap(right.classes, left.classes)
+        check_disjoint(mine, theirs)
         keys = list(dict.fromkeys([*mine, *theirs]))
-        plans = [self._plan(_Class(key, left), mine.get(key, []), theirs.get(key, [])) for key in keys]
+        shared = _classes(keys, left)
+        plans = [self._plan(each, mine.get(each.key, []), theirs.get(each.key, [])) for each in shared]
         masses = self.masses.logs([side for plan in plans for side in (plan.left, plan.right)])
         parts = [plan.loss(*pair) for plan, pair in zip(plans, batched(masses), strict=True)]
         return parts[0] if len(parts) == 1 else Mixture(tuple(parts))
@@ -181,8 +111,10 @@ class _Space:
         if (entries, kind) not in self.numeric:
             sides = Numbers(tuple(map(collapsed, left))), Numbers(tuple(map(collapsed, right)))
             several = len(entries) > 1
+            if several and not all(map(_smooth, (*left, *right))):
+                raise NotExact("integers that depend on other numbers of the output have no exact loss here")
             self.numeric[entries, kind] = (
-                JointLoss(entries, *sides) if several else along(entries[0], *sides, shared.lattice(combinations[0]))
+                JointLoss(entries, *sides) if several else along(entries[0], *sides, _lattice(left, right))
             )
         return self.numeric[entries, kind]
 
@@ -238,49 +170,109 @@ class _Plan:
         return product((atom, *self.numeric)) if self.numeric else atom
 
 
+def _classes(keys: Sequence[ClassKey], factor: Factor) -> list[_Class]:
+    """The classes, each with those that its outputs might be taken for."""
+    alike: dict[Hashable, list[ClassKey]] = {}
+    for key in keys:
+        alike.setdefault(key.template, []).append(key)
+    near = fitting(keys)
+    return [
+        _Class(key, factor, tuple(o for o in alike[key.template] if o != key), tuple(near.get(key, {}).values()))
+        for key in keys
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class _Class:
     """A class of outputs, and how its leaves stand in the whole output."""
 
     key: ClassKey
     factor: Factor
+    others: tuple[ClassKey, ...] = ()  # classes whose outputs have the same form, and differ in how numbers are tied
+    constants: tuple[Mapping[int, Number], ...] = ()  # what classes that fit the form have in place of its numbers
 
     def event(self) -> ExactEvent:
         positions, leaves = self.factor.positions, self.key.template.leaves
         groups = [g for g in self.factor.alike if len({leaf_key(leaves[place]) for place in g}) > 1]
+        tied, untied = self._telling_ties()
         if positions is None:
-            return ExactEvent(template=self.key.template, any_order=tuple(groups))
+            return ExactEvent(template=self.key.template, any_order=tuple(groups), tied=tied, untied=untied)
         constants = [(positions[place], leaf) for place, leaf in enumerate(leaves) if not isinstance(leaf, Slot)]
         return ExactEvent(
             equal=tuple((self._name(place), place, leaf) for place, leaf in constants),
             any_order=tuple(tuple(positions[place] for place in group) for group in groups),
+            tied=tied,
+            untied=untied,
         )
+
+    def _telling_ties(self) -> tuple[tuple[Tie, ...], tuple[tuple[Tie, ...], ...]]:
+        """The ties that tell outputs of this class from those of others that look alike: kept, and never all kept."""
+        apart = [[Tie(self._number(k), value, 0) for k, value in fixed.items()] for fixed in self.constants]
+        if not self.others:
+            return (), tuple(map(tuple, apart))
+        mine, *theirs = (self._ties(key) for key in (self.key, *self.others))
+        tied = tuple(tie for tie in mine if not all(tie in ties for ties in theirs))
+        rest = [
+            [tie for tie in ties if tie not in mine]
+            for ties in theirs
+            if not any(tie.excludes(other) for tie in mine for other in ties)
+        ]
+        return tied, tuple(tuple(ties) for ties in (*rest, *apart) if ties)
+
+    def _ties(self, key: ClassKey) -> tuple[Tie, ...]:
+        """What the numbers of a class keep, in terms of the whole output."""
+        found = [Tie(_linear_entry(self._slots, made), value, 0) for made, value in key.relations]
+        found += [Tie(_linear_entry(self._slots, made), rest, step) for made, step, rest in key.grids]
+        lattices = [(k, key.lattices[k]) for k in key.free]
+        found += [Tie(self._number(k), remainder, 1) for k, remainder in lattices if remainder is not None]
+        return tuple(found)
+
+    def _number(self, index: int) -> LinearEntry:
+        """A single numeric entry."""
+        return _linear_entry(self._slots[index : index + 1], (1,))
+
+    @cached_property
+    def _slots(self) -> tuple[tuple[int, str], ...]:
+        """Where the numeric entries stand in the whole output, and what they are called."""
+        places, positions = self.key.template.places, self.factor.positions
+        found = [places[k] if positions is None else positions[places[k]] for k in range(len(self.key.lattices))]
+        return tuple([(place, self._name(place)) for place in found])
 
     @cached_property
     def slots(self) -> tuple[tuple[int, str], ...]:
-        """Where the free entries stand in the whole output, and what they are called."""
-        places, positions = self.key.template.places, self.factor.positions
-        free = [places[index] if positions is None else positions[places[index]] for index in self.key.free]
-        return tuple([(place, self._name(place)) for place in free])
+        """The same of the free entries."""
+        return tuple([self._slots[index] for index in self.key.free])
 
     def entry(self, combination: Combination) -> LinearEntry:
-        used = [(slot, float(factor)) for slot, factor in zip(self.slots, combination, strict=True) if factor]
-        return LinearEntry(tuple((place, factor) for (place, _), factor in used), tuple(name for (_, name), _ in used))
+        """A combination of the free entries."""
+        return _linear_entry(self.slots, combination)
 
     def _name(self, place: int) -> str:
         """What the leaf is called: `output` where it is the whole, `output['n'][2]` within it."""
         names = leaf_names(self.key.template.tree) if self.factor.positions is None else self.factor.names
         return names[place]
 
-    def lattice(self, combination: Combination) -> float | None:
-        """The remainder modulo 1 of a combination of entries that move in whole steps; None for a continuous one."""
-        offset = Fraction(0)
-        for index, factor in zip(self.key.free, combination, strict=True):
-            remainder = self.key.lattices[index]
-            if factor and remainder is None:
-                return None
-            offset += factor * (remainder or 0)
-        return float(offset % 1)
+
+def _smooth(piece: DistributionPiece) -> bool:
+    """Whether its numbers have a density: no combination of them moves in steps."""
+    return all(number.continuous for number in piece.numbers) and not grids(piece.numbers)
+
+
+def _linear_entry(slots: Sequence[tuple[int, str]], combination: Combination) -> LinearEntry:
+    used = [(slot, float(factor)) for slot, factor in zip(slots, combination, strict=True) if factor]
+    return LinearEntry(tuple((place, factor) for (place, _), factor in used), tuple(name for (_, name), _ in used))
+
+
+def _lattice(left: Sequence[DistributionPiece], right: Sequence[DistributionPiece]) -> float | None:
+    """The remainder modulo 1 of the only entry, where it moves in whole steps; None for a continuous one."""
+    numbers = [piece.numbers[0] for piece in (*left, *right)]
+    if all(number.continuous for number in numbers):
+        return None
+    remainders = {exact(number.constant % 1) for number in numbers}
+    whole = all(Fraction(c).denominator == 1 for number in numbers for c in number.terms.values())
+    if len(remainders) > 1 or not whole or any(number.continuous for number in numbers):
+        raise NotExact("integer noise moves an entry of the output by different steps; use an engine that samples")
+    return float(remainders.pop())
 
 
 # ------------------------------------------------------------------------- taking a piece's numbers apart
@@ -353,7 +345,7 @@ class _Side:
     """One of two pieces that are taken apart: its combined entries, and for each the components that it touches."""
 
     def __init__(self, concerned: Concerned, combinations: Sequence[Combination]) -> None:
-        self.numbers = [_combination(concerned.numbers, made) for made in combinations]
+        self.numbers = [_moving(concerned.numbers, made) for made in combinations]
         self.touched = [
             [c for c in concerned.components if not number.terms.keys().isdisjoint(c.ranks)] for number in self.numbers
         ]
@@ -383,16 +375,33 @@ def _tied(left: _Side, right: _Side) -> list[list[int]]:
 
 
 def _reduced(numbers: Sequence[Affine]) -> list[Combination]:
-    """As many combinations of the numbers, in reduced echelon form: each with a noise of its own."""
+    """As many combinations of the numbers, in echelon form: each with a noise of its own.
+
+    Combinations of entries that move in whole steps are whole, so that what they give lies on one lattice.
+    """
     count = len(numbers)
     single = {next(iter(number.terms)): k for k, number in enumerate(numbers) if len(number.terms) == 1}
     if len(single) == count:
-        return [_unit(count, single[symbol], numbers[single[symbol]].terms[symbol]) for symbol in sorted(single)]
-    symbols = sorted({symbol for number in numbers for symbol in number.terms})
-    rows = [
-        [*(n.terms.get(s, 0) for s in symbols), *(int(i == k) for i in range(count))] for k, n in enumerate(numbers)
-    ]
-    return [tuple(row[len(symbols) :]) for row in echelon(rows).rows]
+        found = [_unit(count, single[symbol], numbers[single[symbol]].terms[symbol]) for symbol in sorted(single)]
+    else:
+        symbols = sorted({symbol for number in numbers for symbol in number.terms})
+        rows = [
+            [*(n.terms.get(s, 0) for s in symbols), *(int(i == k) for i in range(count))] for k, n in enumerate(numbers)
+        ]
+        found = [tuple(row[len(symbols) :]) for row in echelon(rows).rows]
+    return [_on_lattice(numbers, made) for made in found]
+
+
+def _on_lattice(numbers: Sequence[Affine], made: Combination) -> Combination:
+    """The combination, times what makes its steps whole where only integer noise moves it."""
+    number = combined(numbers, made)
+    if number.continuous:
+        return made
+    if any(factor and each.continuous for factor, each in zip(made, numbers, strict=True)):
+        times = 1 / common_step(number)
+    else:  # entries that move in whole steps themselves
+        times = Fraction(math.lcm(*(Fraction(factor).denominator for factor in made)))
+    return tuple([exact(factor * times) for factor in made])
 
 
 def _unit(count: int, index: int, divisor: Number) -> Combination:
@@ -400,14 +409,12 @@ def _unit(count: int, index: int, divisor: Number) -> Combination:
     return tuple([(1 if divisor == 1 else 1 / Fraction(divisor)) if k == index else 0 for k in range(count)])
 
 
-def _combination(numbers: Sequence[Affine], factors_: Combination) -> Affine:
-    total: Affine | Number = 0
+def _moving(numbers: Sequence[Affine], factors_: Combination) -> Affine:
+    """The combination of the numbers, which has noise."""
     given = [(number, factor) for number, factor in zip(numbers, factors_, strict=True) if factor]
     if len(given) == 1 and given[0][1] == 1:
         return given[0][0]
-    for number, factor in zip(numbers, factors_, strict=True):
-        if factor:
-            total = number * exact(factor) + total
-    if not isinstance(total, Affine):
+    total = combined(numbers, factors_)
+    if not total.terms:
         raise NotExact("the numeric entries lose their noise when combined; the two inputs give different structures")
     return total
