@@ -339,7 +339,7 @@ class RenyiDP(Notion):
     def of(cls, stated: Any) -> RenyiDP:
         """From (α, ε), several of these, or a function of α, which is claimed at CLAIMED_ORDERS."""
         if callable(stated):
-            return cls(tuple((order, float(stated(order))) for order in CLAIMED_ORDERS))
+            return cls(tuple((order, _value("rdp", stated, order)) for order in CLAIMED_ORDERS))
         return cls(_pairs("rdp", stated, "(alpha, epsilon)"))
 
     @property
@@ -402,7 +402,8 @@ class TradeoffCurve(Notion):
     """f-DP: a test of one input against its neighbour with type I error α has a type II error of f(α) or more.
 
     The curve passes through the points and is linear in between; or it is a function, of which the points are samples.
-    To prove a function, the polygon through its points, which is above it, is proved.
+    A function is proved at these points: by a curve of Gaussian DP that is nowhere below them, or by all lines of the
+    polygon through them, which is above the function.
     """
 
     points: tuple[tuple[float, float], ...]
@@ -437,7 +438,7 @@ class TradeoffCurve(Notion):
             return cls(_pairs("tradeoff", stated, "points (alpha, beta)"))
         below = np.geomspace(SMALLEST_ERROR, 0.5, POINTS_PER_SIDE)
         alphas = [0.0, *below.tolist(), *(1 - below[-2::-1]).tolist(), 1.0]
-        return cls(tuple((alpha, float(stated(alpha))) for alpha in alphas), stated)
+        return cls(tuple((alpha, _value("tradeoff", stated, alpha)) for alpha in alphas), stated)
 
     @cached_property
     def _vertices(self) -> Array:
@@ -500,7 +501,13 @@ class TradeoffCurve(Notion):
         return found
 
     def bound_of(self, proof: PrivacyBounds) -> TradeoffCurve | None:
-        """The curve itself, where each of its lines follows from the proof."""
+        """The curve itself, where each of its lines follows from the proof, or each point of a function does."""
+        if self.function is not None and math.isfinite(mu := mu_of(proof)):
+            from scipy.special import ndtr, ndtri
+
+            alphas, betas = self._vertices.T
+            if np.all(ndtr(-ndtri(alphas) - mu) >= betas - CURVE_ROUNDING):
+                return self
         proved = all(delta_of(proof, epsilon) <= delta + CURVE_ROUNDING for epsilon, delta in self.lines)
         return self if proved else None
 
@@ -580,6 +587,16 @@ def only_claim(**stated: Any) -> str | None:
 def _check_number(name: str, number: object) -> None:
     if isinstance(number, bool) or not isinstance(number, Real) or not float(number) >= 0:
         raise BadInput(f"{name} must be a number >= 0, got {number!r}")
+
+
+def _value(name: str, function: Curve, at: float) -> float:
+    try:
+        return float(function(at))
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise BadInput(
+            f"{name} as a function raised {type(error).__name__} at {at:g}: {error}; return a number there, which may "
+            f"be math.inf, or list points"
+        ) from None
 
 
 def _pairs(name: str, stated: Any, form: str) -> tuple[tuple[float, float], ...]:

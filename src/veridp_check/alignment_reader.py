@@ -139,7 +139,7 @@ def read_alignment(document: object) -> Certificate:
 
 def read_divergence(document: object) -> Certificate:
     """The same for one that proves (ε, δ): it states no costs of shifts, which are not numbers."""
-    return _read(document, "delta", "rho", "mu", priced=False)
+    return _read(document, "delta", "rho", "mu", priced=False, optional="rdp")
 
 
 def _read(document: object, *more: str, priced: bool, optional: str = "") -> Certificate:

@@ -10,16 +10,16 @@ on D' too, so for every set S of outputs
     P[M(D) in S] - e^ε P[M(D') in S]  <=  Σ_k ∫_{R_k} (f(η) - e^ε f(η + Δ_k))₊ dη  =  E[(1 - e^(ε - L(η)))₊],
 
 where L(η) = ln f(η)/f(η + Δ_k) for the event k that η is in. Events with the same shift are a *group*: L is the loss of
-one of the groups' shifts, so the expectation is at most the sum of E[(1 - e^(ε - L_g))₊] over the groups g, each over
-all noise. An event does not read every row of noise. Its shift may be taken to move the rows that it does not read as
-the shifts of other events do, without any effect on its runs: so events are in one group where their shifts agree on
-the rows that they share.
+one of the groups' shifts, so the expectation is at most E[(1 - e^(ε - max_g L_g))₊] over all noise, and so at most the
+sum of E[(1 - e^(ε - L_g))₊] over the groups g; `largest_loss` has how the former is bounded. An event does not read
+every row of noise. Its shift may be taken to move the rows that it does not read as the shifts of other events do,
+without any effect on its runs: so events are in one group where their shifts agree on the rows that they share.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -34,7 +34,8 @@ from veridp_check.alignment_checker import (
 )
 from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
-from veridp_check.enclosures import gaussian_delta_above
+from veridp_check.enclosures import MAX_EXPONENT, exp_above, gaussian_delta_above, log_above
+from veridp_check.largest_loss import LargestLoss, NoiseLoss
 from veridp_check.loss_distribution import discrete_gaussian_delta_above, laplace_delta_above
 from veridp_check.noise import DISCRETE_GAUSSIAN, POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
 from veridp_check.shifts import (
@@ -49,6 +50,7 @@ from veridp_check.shifts import (
 
 TWO_SIDED = ("normal", *STEEPNESS_BOUNDED, *POWER_TAILED)  # noise with a loss in either direction
 Column = NoiseMove | tuple[Fraction, ...]  # how one row of noise moves: by a rule, or at each corner of a table
+MAX_LARGEST = 1_000  # groups of which the largest loss is looked at
 
 
 @dataclass
@@ -69,6 +71,25 @@ class ShiftGroup:
         column = self.columns[row]
         ends = column if isinstance(column, tuple) else _ends(column, self.polytope, self.place)
         return max(map(abs, ends), default=Fraction(0))
+
+    @property
+    def moved(self) -> dict[int, object]:
+        """How it moves each row: equal for two groups where both move it alike; rows that it keeps are left out."""
+        found: dict[int, object] = {}
+        for row, column in self.columns.items():
+            how: tuple[object, ...] = column if isinstance(column, tuple) else _told(column)
+            if len(set(how)) > 1 or how[0]:
+                found[row] = how[0] if len(set(how)) == 1 else (self.shape, how)
+        return found
+
+    def only(self, rows: Collection[int]) -> ShiftGroup:
+        """The same of these rows alone."""
+        kept = {row: column for row, column in self.columns.items() if row in rows}
+        return ShiftGroup(self.shape, self.place, self.polytope, kept)
+
+
+def _told(move: NoiseMove) -> tuple[object, ...]:
+    return move.constant, *sorted(each for each in move.slopes.items() if each[1])
 
 
 def check_moves(certificate: Certificate) -> str:
@@ -107,6 +128,8 @@ def check_delta(certificate: Certificate) -> str:
         found = _groups(certificate, p)
         groups += len(found)
         total = sum((_delta(certificate, group) for group in found), start=Fraction(0))
+        if total > certificate.delta and len(found) > 1 and (largest := largest_loss(certificate, p)) is not None:
+            total = min(total, largest.delta_above(certificate.epsilon))
         most = max(most, total)
         if total > certificate.delta:
             stated = decimal_of(certificate.delta)
@@ -122,7 +145,10 @@ def check_notions(certificate: Certificate) -> str:
     -pure and pure, so it is pure²/2-zCDP (Bun and Steinke 2016, Proposition 3.3; a bound on one side would not do).
     Normal noise is μ²/2-zCDP and μ-GDP, and zCDP of independent noise adds up. Discrete Gaussian noise that is moved
     by Δ is Δ²/2v-zCDP (Canonne, Kamath and Steinke 2020, Proposition 5), which grows with |Δ|; it is not μ-GDP.
+    Rényi divergences of independent noise add up too: αμ²/2 for normal noise, `_laplace_divergence` for Laplace noise.
     """
+    for p in range(len(certificate.polytopes)) if certificate.rdp else ():
+        _check_divergences(certificate, _groups(certificate, p), p)
     stated = [name for name in ("rho", "mu") if getattr(certificate, name) is not None]
     for name in stated:
         for p in range(len(certificate.polytopes)):
@@ -137,11 +163,36 @@ def check_notions(certificate: Certificate) -> str:
                 raise CertificateFlaw(f"/{name}", f"over polytope {p} its loss is not bounded on both sides")
             bound = _loss(certificate.noises, groups[0])
             rho = (bound.pure**2 + bound.squared) / 2
-            if moving == {"laplace"}:
+            if moving <= {"laplace", "normal"}:
                 prices = _prices(certificate.noises, groups[0])
-                rho = min(rho, sum((price**2 * number / 2 for price, number in prices.items()), start=Fraction(0)))
+                rho = min(rho, sum((price**2 * number / 2 for price, number in prices.items()), bound.squared / 2))
             _check_notion(certificate, bound, rho)
-    return " and ".join({"rho": "ρ", "mu": "μ"}[name] for name in stated) + " as stated" if stated else "none is stated"
+    names = [{"rho": "ρ", "mu": "μ"}[name] for name in stated] + ["Rényi divergences"] * bool(certificate.rdp)
+    return " and ".join(names) + " as stated" if names else "none is stated"
+
+
+def _check_divergences(certificate: Certificate, groups: Sequence[ShiftGroup], p: int) -> None:
+    noises = certificate.noises
+    moving = {noises[row].kind for row in groups[0].columns if groups[0].farthest(row)}
+    if len(groups) > 1 or groups[0].weight or not moving <= {"laplace", "normal"}:
+        raise CertificateFlaw("/rdp", f"over polytope {p} no Rényi divergence is known")
+    loss = _noise_loss(noises, groups[0])
+    for k, (order, stated) in enumerate(certificate.rdp):
+        found = order * loss.squared / 2
+        found += sum((_laplace_divergence(order, price) * number for price, number in loss.prices), start=Fraction(0))
+        if found > stated:
+            raise CertificateFlaw(f"/rdp/{k}", f"the divergence is {decimal_of(found)}, not less")
+
+
+def _laplace_divergence(order: Fraction, price: Fraction) -> Fraction:
+    """Just above the Rényi divergence of Laplace noise that is moved by so many scales, which grows with these.
+
+    E[e^((α - 1) L)] = (α e^((α - 1)p) + (α - 1) e^(-αp))/(2α - 1) (Mironov 2017, Proposition 6). L is at most p.
+    """
+    if (order - 1) * price > MAX_EXPONENT:
+        return price
+    moment = order * exp_above((order - 1) * price) + (order - 1) * exp_above(-order * price)
+    return min(log_above(moment / (2 * order - 1)) / (order - 1), price)
 
 
 def _check_notion(certificate: Certificate, bound: ShiftLoss, rho: Fraction) -> None:
@@ -198,6 +249,55 @@ def _delta(certificate: Certificate, group: ShiftGroup) -> Fraction:
     return delta_above(epsilon, _loss(noises, group), moving, _prices(noises, group))
 
 
+def largest_loss(certificate: Certificate, p: int) -> LargestLoss | None:
+    """What bounds the largest loss of all shifts over one polytope; None where weights depend on the data, or shifts
+    are very many."""
+    groups = _groups(certificate, p)
+    if len(groups) > MAX_LARGEST or any(group.weight for group in groups):
+        return None
+    return _largest(certificate.noises, [(group, group.moved) for group in groups])
+
+
+def _largest(noises: Sequence[NoiseDraw], groups: Sequence[tuple[ShiftGroup, dict[int, object]]]) -> LargestLoss:
+    """Rows that all groups move alike are common to them; groups of which the rest moves no row in common are
+    independent. Where there is nothing of either, groups that do the same with one row are taken together."""
+    first, moved = groups[0]
+    if len(groups) == 1:
+        return LargestLoss(_noise_loss(noises, first.only(moved)))
+    shared = {row for row, move in moved.items() if all(other.get(row) == move for _, other in groups)}
+    common = _noise_loss(noises, first.only(shared))
+    rest = [(group, {row: m for row, m in other.items() if row not in shared}) for group, other in groups]
+    parts = _components(rest)
+    if len(parts) > 1:
+        return LargestLoss(common, tuple(_largest(noises, part) for part in parts))
+    uses = Counter(row for _, other in rest for row in other)
+    row, _ = uses.most_common(1)[0]
+    alike: dict[object, list[tuple[ShiftGroup, dict[int, object]]]] = {}
+    for group, other in rest:
+        alike.setdefault(other.get(row), []).append((group, other))
+    return LargestLoss(common, tuple(_largest(noises, part) for part in alike.values()), independent=False)
+
+
+def _components(
+    groups: Sequence[tuple[ShiftGroup, dict[int, object]]],
+) -> list[list[tuple[ShiftGroup, dict[int, object]]]]:
+    """The groups, those together that move a row in common."""
+    parts: list[tuple[set[int], list[tuple[ShiftGroup, dict[int, object]]]]] = []
+    for each in groups:
+        rows = set(each[1])
+        touching = [part for part in parts if part[0] & rows]
+        parts = [part for part in parts if not part[0] & rows]
+        parts.append((rows.union(*(part[0] for part in touching)), [*(g for part in touching for g in part[1]), each]))
+    return [part for _, part in parts]
+
+
+def _noise_loss(noises: Sequence[NoiseDraw], group: ShiftGroup) -> NoiseLoss:
+    """A bound on the loss of what the group moves, at every difference."""
+    prices = _prices(noises, group)
+    other = _loss(noises, group.only([row for row in group.columns if noises[row].kind != "laplace"]))
+    return NoiseLoss(other.pure, other.squared, tuple(sorted(prices.items())), other.lost)
+
+
 def _prices(noises: Sequence[NoiseDraw], group: ShiftGroup) -> Counter[Fraction]:
     """By how many scales Laplace noise moves at most, whatever the difference, and how much of it does."""
     moved = [(noises[row], group.farthest(row)) for row in group.columns if noises[row].kind == "laplace"]
@@ -228,8 +328,12 @@ def delta_above(
     if alone is not None:
         return alone
     found = bound.lost + gaussian_delta_above(epsilon - bound.pure, bound.squared)
-    if found and prices and sum(prices.values()) == len(moving):
+    kinds = {noise.kind for noise in moving}
+    if found and prices and kinds == {"laplace"}:
         return min(found, laplace_delta_above(epsilon, prices))
+    if found and prices and kinds == {"laplace", "normal"}:
+        mixed = NoiseLoss(squared=bound.squared, prices=tuple(sorted(prices.items())))
+        return min(found, LargestLoss(mixed).delta_above(epsilon))
     return found
 
 

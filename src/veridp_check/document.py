@@ -103,6 +103,7 @@ class Stated:
     delta: Fraction = dataclasses.field(default=Fraction(0), kw_only=True)
     rho: Fraction | None = dataclasses.field(default=None, kw_only=True)  # zCDP, where that is said too
     mu: Fraction | None = dataclasses.field(default=None, kw_only=True)  # Gaussian DP
+    rdp: tuple[tuple[Fraction, Fraction], ...] = dataclasses.field(default=(), kw_only=True)  # orders, and Rényi DP
 
     @property
     def privacy(self) -> str:
@@ -110,6 +111,8 @@ class Stated:
         delta = f", δ = {text_of(self.delta)}" if self.delta else ""
         notions = {"ρ": self.rho, "μ": self.mu}
         others = "".join(f"; {name} = {text_of(value)}" for name, value in notions.items() if value is not None)
+        others += "".join(f"; ({text_of(order)}, {decimal_of(bound, 6)})-RDP" for order, bound in self.rdp[:1])
+        others += f" and at {len(self.rdp) - 1} other orders" if len(self.rdp) > 1 else ""
         return f"ε = {text_of(self.epsilon)}{delta}{others}"
 
     @property
@@ -308,7 +311,19 @@ def stated_in(field: Mapping[str, DocumentNode]) -> Stated:
         delta=delta,
         rho=_notion(field, "rho"),
         mu=_notion(field, "mu"),
+        rdp=tuple(_order(node) for node in field["rdp"].entries()) if "rdp" in field else (),
     )
+
+
+def _order(node: DocumentNode) -> tuple[Fraction, Fraction]:
+    """An order above 1, and the Rényi divergence that is said to be no more than this."""
+    entries = node.entries()
+    if len(entries) != 2:
+        raise node.flaw(f"an order and a divergence are needed, not {len(entries)} numbers")
+    order, bound = (entry.rational() for entry in entries)
+    if order <= 1 or bound < 0:
+        raise node.flaw("an order above 1 is needed, and a divergence of at least 0")
+    return order, bound
 
 
 def _notion(field: Mapping[str, DocumentNode], name: str) -> Fraction | None:

@@ -65,11 +65,11 @@ def laplace_delta_above(epsilon: Fraction, prices: Mapping[Fraction, int]) -> Fr
 def _composed(step: Fraction, prices: tuple[tuple[Fraction, int], ...]) -> Masses:
     total = [ONE]
     for price, number in prices:
-        total = _product(total, _power(_masses(price, step), number))
+        total = _product(total, _power(laplace_masses(price, step), number))
     return total
 
 
-def _masses(price: Fraction, step: Fraction) -> Masses:
+def laplace_masses(price: Fraction, step: Fraction) -> Masses:
     """The probabilities of the losses of one number, from the least on."""
     half = math.ceil(price / step)
     low, high = exp_between(step / 2)

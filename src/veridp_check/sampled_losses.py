@@ -94,10 +94,11 @@ def rounds_delta_above(
 ) -> Fraction:
     """Just above δ(ε) of the rounds one after the other, whichever of two neighbours comes first."""
     ways = ("either",) if replaced else ("removed", "added")
-    return max(_delta_above(epsilon, _composed(rounds, lattice, way), lattice.step) for way in ways)
+    return max(delta_of_masses(epsilon, _composed(rounds, lattice, way), lattice.step) for way in ways)
 
 
-def _delta_above(epsilon: Fraction, losses: LossMasses, step: Fraction) -> Fraction:
+def delta_of_masses(epsilon: Fraction, losses: LossMasses, step: Fraction) -> Fraction:
+    """Just above E[(1 - e^(ε - L))₊]."""
     place = max(int(epsilon / step // 1) + 1, losses.first)
     kept = _below(min(exp_between(epsilon - place * step)[0], Fraction(1)))  # e^(ε - loss)
     factor = _below(exp_between(-step)[0])

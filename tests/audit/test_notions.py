@@ -5,16 +5,20 @@ from __future__ import annotations
 import importlib
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from scipy.stats import norm
 
 import veridp
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
 from veridp.claim import Standing
+from veridp.engines.exact import compare
 from veridp.errors import BadInput
+from veridp_check.checker import check
 
 
 @veridp.mechanism(adjacency="l1", size=1)
@@ -33,8 +37,12 @@ def gaussian(rng, data):
             {"tradeoff": [(0, 0.87), (0.149, 0.465), (0.465, 0.149), (0.87, 0)]},
             {"tradeoff": [(0, 0.999), (0.3, 0.3), (0.999, 0)]},  # above the curve between its points
         ),
+        (
+            {"tradeoff": lambda alpha: norm.cdf(norm.isf(alpha) - 1)},
+            {"tradeoff": lambda alpha: norm.cdf(norm.isf(alpha) - 0.999)},
+        ),
     ],
-    ids=["mu", "rho", "one order", "all orders", "tradeoff"],
+    ids=["mu", "rho", "one order", "all orders", "tradeoff", "tradeoff as a function"],
 )
 def test_normal_noise_keeps_its_notions_and_no_better_ones(true: dict[str, Any], false: dict[str, Any]) -> None:
     kept = veridp.audit(gaussian, seconds=600, **true)
@@ -45,6 +53,36 @@ def test_normal_noise_keeps_its_notions_and_no_better_ones(true: dict[str, Any],
     assert refuted.witness.confidence == 1
     seen = refuted.witness.left_probability.lower > 1e-9  # an event that can be seen, or a divergence
     assert seen or refuted.witness.divergence is not None
+
+
+def divergence_of_laplace(alpha: float, price: float) -> float:
+    """Mironov 2017, Proposition 6."""
+    moment = alpha * math.exp((alpha - 1) * price) + (alpha - 1) * math.exp(-alpha * price)
+    return math.log(moment / (2 * alpha - 1)) / (alpha - 1)
+
+
+def three_numbers(rng, data):
+    return data[0] + rng.laplace(scale=2), data[0] + rng.laplace(scale=3), data[0] + rng.normal(scale=3)
+
+
+def test_renyi_divergences_of_laplace_and_normal_noise_add_up() -> None:
+    truth = divergence_of_laplace(3, 1 / 2) + divergence_of_laplace(3, 1 / 3) + 3 / 18
+    made = veridp.mechanism(rdp=(3, truth), adjacency="l1", size=1)(three_numbers)
+    proof = veridp.prove(made)
+    assert proof.keeps_claim
+    assert proof.rdp(3) == pytest.approx(truth, rel=1e-9)
+    certificate = proof.certificate
+    assert check(certificate).verified
+    order, stated = certificate["rdp"][0]
+    assert order == "3"
+    forged = {**certificate, "rdp": [[order, str(Fraction(stated) * (1 - Fraction(1, 10**6)))]]}
+    assert check(forged).rejection.place == "/rdp/0"  # type: ignore[union-attr]
+    assert compare(made, [0.0], [1.0]).renyi(3) == pytest.approx(truth, rel=1e-9)
+
+
+def test_a_function_that_raises_is_named() -> None:
+    with pytest.raises(BadInput, match="rdp as a function raised OverflowError at 1024"):
+        veridp.audit(gaussian, rdp=lambda alpha: divergence_of_laplace(alpha, 1.0))
 
 
 def test_a_failed_check_says_what_the_event_shows() -> None:

@@ -132,6 +132,20 @@ def test_no_input_of_another_size_than_the_stated_one_refutes_a_claim() -> None:
     assert math.isclose(findings.lower, 2.0, rel_tol=1e-9)
 
 
+def test_a_float_is_not_the_integer_that_a_domain_lists() -> None:
+    """An index must be an integer, which 1.0 is not: on data of the domain nothing is ever raised."""
+
+    def histogram(data):
+        counts = [0, 0, 0]
+        for category in data:
+            counts[category] += 1
+        return [count + np.random.laplace() for count in counts]
+
+    findings = compared(histogram, epsilon=1.0, adjacency="add-remove", domain=[0, 1, 2], size=3)
+    assert {type(x) for pair in findings.candidates for side in (pair.left, pair.right) for x in side} == {int}  # type: ignore[attr-defined]
+    assert findings.remarks == []
+
+
 def test_what_tells_not_all_outputs_apart_leaves_the_question_to_samples() -> None:
     """Of two numbers in a text the exact engine reads the first, which does not depend on the data."""
 

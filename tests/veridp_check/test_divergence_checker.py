@@ -127,7 +127,6 @@ def delta_of_truncated(epsilon: float, scale: float, low: float, high: float) ->
         (LAPLACE, lambda epsilon: 1 - math.exp((epsilon - 1) / 2)),
         (UNIFORM, lambda epsilon: 0.1),
         (TRUNCATED, lambda epsilon: delta_of_truncated(epsilon, 1, -6, 7)),
-        (BOTH, lambda epsilon: delta_of_normal(epsilon - 1 / 2, 1 / 3)),
         (ASKED, lambda epsilon: delta_of_normal(epsilon, 1 / 4)),
     ],
 )
@@ -137,6 +136,22 @@ def test_delta_is_refused_just_where_it_is_too_small(document, truth: Callable[[
         for share, verified in ((1 + 1e-6, True), (1 - 1e-6, False)):
             stated = document | {"epsilon": str(Fraction(epsilon)), "delta": str(Fraction(delta * share))}
             assert check(stated).verified is verified
+
+
+def delta_of_both(epsilon: float) -> float:
+    """δ of the normal number, given the loss |x + 1/2| - |x| of the Laplace one."""
+
+    def given(x: float) -> float:
+        return math.exp(-abs(x)) / 2 * delta_of_normal(epsilon - abs(x + 1 / 2) + abs(x), 1 / 3)
+
+    return math.fsum(quad(given, *part, epsabs=1e-14)[0] for part in itertools.pairwise([-40, -1 / 2, 0, 40]))
+
+
+def test_delta_of_two_kinds_of_noise_is_refused_where_it_is_too_small():
+    for epsilon in (0.05, 0.7, 1.5):
+        for share, verified in ((1 + 1e-4, True), (1 - 1e-8, False)):
+            delta = Fraction(delta_of_both(epsilon) * share)
+            assert check(BOTH | {"epsilon": str(Fraction(epsilon)), "delta": str(delta)}).verified is verified
 
 
 def delta_of_two(epsilon: float, first: float, second: float) -> float:

@@ -96,7 +96,10 @@ def confirmed_by_samples(findings: Findings) -> str:
 
 
 def in_domain(case: AuditCase, pair: Pair) -> bool:
-    """Whether both inputs hold values of the domain alone: no other refute a claim."""
+    """Whether both inputs hold values of the domain alone: no other refute a claim.
+
+    Of a list, these are its values themselves: 1.0 is not the 1 that it has, and code may well tell them apart.
+    """
     domain: Any = case.mechanism.domain
     relation = case.mechanism.adjacency
     if relation.lists_inputs:
@@ -105,7 +108,7 @@ def in_domain(case: AuditCase, pair: Pair) -> bool:
     def inside(value: Any) -> bool:
         if is_interval(domain):
             return isinstance(value, int | float) and bool(domain[0] <= value <= domain[1])
-        return value in domain
+        return any(type(value) is type(each) and value == each for each in domain)
 
     sides = ([pair.left], [pair.right]) if relation.single else (pair.left, pair.right)
     return all(inside(value) for side in sides for value in side)  # type: ignore[attr-defined]

@@ -34,6 +34,12 @@ Mu = Annotated[float | None, typer.Option(help="claim μ-Gaussian DP in place of
 Rdp = Annotated[
     tuple[float, float] | None, typer.Option(metavar="ALPHA EPSILON", help="claim (α, ε)-Rényi DP in place of ε and δ")
 ]
+Tradeoff = Annotated[
+    str | None,
+    typer.Option(
+        help="claim a trade-off curve in place of ε and δ, by its points (α, β): '[(0, 1), (0.2, 0.5), (1, 0)]'"
+    ),
+]
 Relation = Annotated[str | None, typer.Option("--adjacency", help=f"who is a neighbour: one of {', '.join(BY_NAME)}")]
 Values = Annotated[str | None, typer.Option("--domain", help="the values of data: '(low, high)', or a list of them")]
 Seed = Annotated[int, typer.Option(min=0, help="all that is drawn depends on it alone")]
@@ -109,6 +115,7 @@ class MechanismOptions:
     rho: Rho = None
     mu: Mu = None
     rdp: Rdp = None
+    tradeoff: Tradeoff = None
     relation: Relation = None
     domain: Values = None
     arg: Arg = None
@@ -152,11 +159,13 @@ def chosen_mechanism(
     rho: float | None = None,
     mu: float | None = None,
     rdp: tuple[float, float] | None = None,
+    tradeoff: str | None = None,
 ) -> Mechanism:
     """The mechanism that the target names, with its arguments, its claim and its settings as the options say;
     loading it ends with the deadline."""
     values = None if domain is None else literal("--domain", domain, "(0, 100)")
-    mechanism = _loaded(target, deadline).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp)
+    curve = None if tradeoff is None else literal("--tradeoff", tradeoff, "[(0, 1), (0.2, 0.5), (1, 0)]")
+    mechanism = _loaded(target, deadline).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp, tradeoff=curve)
     mechanism = mechanism.stating(adjacency=relation, domain=values, size=size)
     arguments: dict[str, Any] = {}
     for text in arg or []:

@@ -77,7 +77,7 @@ def show_scan(
     from veridp.audit.draws import noisy_functions
 
     functions, problems = noisy_functions(path)
-    claimed = any(value is not None for value in (stated.epsilon, stated.rho, stated.mu, stated.rdp))
+    claimed = any(value is not None for value in (stated.epsilon, stated.rho, stated.mu, stated.rdp, stated.tradeoff))
     judged = [one for one in functions if not only_list and one.public and (claimed or one.has_claim)]
     share = alpha / max(len(judged), 1)  # so that all of them together have one rate of false alarms
     options: dict[str, Any] = {"alpha": share, "seed": seed, "black_box": False}

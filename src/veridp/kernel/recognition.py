@@ -6,10 +6,11 @@ their joint distribution exactly, and with it every probability that follows fro
 occur nowhere else on the path: this is what `_Draft.only_in` and `_Draft.in_proportion` see to.
 
 Numbers are taken for the rationals that they are, with some exceptions: floats next to multiples of π stand for these,
-shapes of gamma draws that sum to a number next to 1 are shares of 1, and the p of geometric noise that is made of
-exponential noise is the next float, as in `rng.geometric(1 - np.exp(-1 / b))`; so is 1 + a where a logarithm is rounded
-to two-sided geometric noise. A rule that would need an irrational
-scale or offset does not apply.
+shapes of gamma draws that sum to a number next to 1 are shares of 1, the upper end of a uniform draw that is next to 1
+is 1, and the p of geometric noise that is made of exponential noise is the next float, as in `rng.geometric(1 -
+np.exp(-1 / b))`; so is 1 + a where a logarithm is rounded to two-sided geometric noise. Where Laplace noise made by
+inversion is cut off, at logarithms, the ends are rationals just within them. A rule that would need an irrational scale
+or offset does not apply.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from veridp.kernel.noise import (
     Uniform,
 )
 from veridp.kernel.path import Fork, Option, Path, Step, leaves, map_leaves
-from veridp.kernel.signs import ROUNDING, asked_of, signed_text, with_signs, with_two_sided_geometrics
+from veridp.kernel.signs import ROUNDING, CutOff, asked_of, signed_text, with_signs, with_two_sided_geometrics
 from veridp.kernel.substitution import expressions_in, formula_of, functions_in, substituted, within
 from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol, drawn_in, is_constant
 
@@ -62,6 +63,8 @@ def recognised(paths: Sequence[Path]) -> Sequence[Path]:
         draft.recognise()
     found = [draft.path() for draft in drafts]
     merged = with_two_sided_geometrics(with_signs(found))
+    if any(isinstance(noise.distribution, CutOff) for path in merged for noise in path.noises):
+        return paths  # on one side alone: no such noise is known
     changed = len(merged) < len(found) or any(draft.changed for draft in drafts)
     return merged if changed and _alike(drafts) else paths
 
@@ -120,6 +123,8 @@ class _Draft:
     def fate(self, noise: Noise) -> object:
         """What became of a draw: equal where the same did."""
         left = self.noises.get(noise.index)
+        if left is not None and isinstance(left.distribution, CutOff):
+            return CutOff  # at whatever end: what both sides become is looked at when they are joined
         return None if left is None else (left.distribution, noise.index in self.chances)
 
     def recognise(self) -> None:
@@ -347,6 +352,17 @@ def _log_of_uniform(symbol: Derived) -> Made | None:
     return Made(Exponential(1), -1)
 
 
+def _log_of_cut_uniform(symbol: Derived) -> Made | None:
+    """-log(U) is exponential up to -log(c), of U uniform from c > 0 to 1: P[-log(U) >= x] = (e^-x - c)/(1 - c)."""
+    argument = _argument_of_log(symbol)
+    if argument is None or _unit(argument, Uniform) is None:
+        return None
+    low, high = _ends(argument)
+    if low is None or high is None or not 0 < low < 1 or not math.isclose(high, 1, rel_tol=ROUNDING):
+        return None
+    return Made(CutOff.at(low / high), -1)
+
+
 def _log_of_exponential(symbol: Derived) -> Made | None:
     """-log(E) is Gumbel noise: P[-log(E) <= x] = P[E >= e^-x] = exp(-e^-x), of an exponential E of scale 1."""
     argument = _argument_of_log(symbol)
@@ -425,6 +441,7 @@ def _student(symbol: Derived) -> Made | None:
 
 RULES: tuple[Callable[[Derived], Made | None], ...] = (
     _log_of_uniform,
+    _log_of_cut_uniform,
     _log_of_exponential,
     _floor_of_exponential,
     _tangent,

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from veridp.kernel import functions as f
-from veridp.kernel.distributions import exact
+from veridp.kernel.distributions import Distribution, Number, exact
 from veridp.kernel.expressions import Affine
-from veridp.kernel.noise import Exponential, Geometric, Laplace, Uniform
+from veridp.kernel.noise import Exponential, Geometric, Laplace, TruncatedLaplace, Uniform
 from veridp.kernel.path import Fork, Option, Path, Step, map_leaves
 from veridp.kernel.substitution import expressions_in, formula_of, functions_in, leaf_key, substituted, within
 from veridp.kernel.symbols import Derived, Noise, Symbol, drawn_in
 
+CUT_ROUNDING = Fraction(1, 1 << 50)  # relative: far more than that of a logarithm
 ROUNDING = 1e-15  # relative: how far a float may be from the number that it stands for
+
+
+@dataclass(frozen=True)
+class CutOff(TruncatedLaplace):
+    """Exponential noise of scale 1 that is cut off at `high`, where it has `least` = e^-high of its largest density.
+
+    It is one side of truncated Laplace noise, and is always made part of such noise.
+    """
+
+    least: Fraction
+
+    @classmethod
+    def at(cls, least: Fraction) -> CutOff:
+        return cls(1, 0, Fraction(-math.log(least)) * (1 - CUT_ROUNDING), least)
 
 
 def with_signs(paths: Sequence[Path]) -> list[Path]:
@@ -23,22 +39,23 @@ def with_signs(paths: Sequence[Path]) -> list[Path]:
     Let a path hold with weight w where C(n), n exponential of scale b, and another where C(-n), with the same weight.
     Together they have the probability ∫ w [C(n)] e^(-n/b)/b dn over n >= 0, and as much over n < 0 with |n|: that of
     weight 2w where C(m), m being Laplace noise of scale b, whose density is e^(-|m|/b)/2b. Their outputs agree
-    likewise.
+    likewise. Noise that is cut off, where it has c of its largest density, has the density e^-n/(1 - c): there the
+    weights by 1 - c must agree, and together the paths draw truncated noise.
     """
     found = list(paths)
-    for place in sorted({n.index for path in found for n in path.noises if isinstance(n.distribution, Exponential)}):
+    for place in sorted({n.index for path in found for n in path.noises if _is_one_sided(n)}):
         waiting: dict[object, tuple[int, bool]] = {}
         joined: list[Path | None] = list(found)
         for number, path in enumerate(found):
             noise = next((n for n in path.noises if n.index == place), None)
-            if noise is None or not isinstance(noise.distribution, Exponential):
+            if noise is None or not _is_one_sided(noise):
                 continue
             key, positive = _sign_key(path, noise)
             if key is None:
                 continue
             if key in waiting and waiting[key][1] != positive:
                 other, _ = waiting.pop(key)
-                joined[other], joined[number] = _joined(found[other], noise), None
+                joined[other], joined[number] = _joined(found[other], path, noise.index), None
             else:
                 waiting.setdefault(key, (number, positive))
         kept = [path for path in joined if path is not None]
@@ -122,6 +139,10 @@ def _with_difference(path: Path, rounded: Noise, fresh: int) -> Path:
     return _replaced(path, {rounded: Affine(0, {rounded: 1, other: -1})}, (*path.noises, other), 2)
 
 
+def _is_one_sided(noise: Noise) -> bool:
+    return isinstance(noise.distribution, Exponential | CutOff)
+
+
 def asked_of(path: Path) -> set[Noise]:
     return {s for c in path.conditions for s in drawn_in(c.slack.terms) if isinstance(s, Noise)}
 
@@ -133,10 +154,16 @@ def _sign_key(path: Path, noise: Noise) -> tuple[object, bool]:
     if factor is None:
         return None, True
     turned = path if factor > 0 else _turned(path, noise)
+    if isinstance(noise.distribution, CutOff):  # at whatever end
+        turned = _replaced(turned, {noise: Affine(0, {replace(noise, distribution=Laplace(1)): 1})}, (), 1)
     conditions = frozenset((c.relation, c.slack.key) for c in turned.conditions)
     shown: list[object] = []
     structure = map_leaves(lambda leaf: shown.append(leaf_key(leaf)), turned.output)
-    return (repr(structure), tuple(shown), conditions, path.weight, path.noises), factor > 0
+    if not isinstance(noise.distribution, CutOff):
+        return (repr(structure), tuple(shown), conditions, path.weight, path.noises), factor > 0
+    weight = Fraction(path.weight) / (1 - noise.distribution.least)
+    others = tuple(each for each in path.noises if each != noise)
+    return (repr(structure), tuple(shown), conditions, weight, others), factor > 0
 
 
 def _turned(path: Path, noise: Noise) -> Path:
@@ -144,14 +171,19 @@ def _turned(path: Path, noise: Noise) -> Path:
     return _replaced(path, {noise: Affine(0, {noise: -1})}, path.noises, 1)
 
 
-def _joined(first: Path, noise: Noise) -> Path:
+def _joined(first: Path, second: Path, place: int) -> Path:
     """The path as one with that which has the other sign."""
-    laplace = Noise(noise.index, Laplace(noise.distribution.scale), noise.site, formula=signed_text(noise))  # type: ignore[attr-defined]
-    noises = tuple(laplace if n.index == noise.index else n for n in first.noises)
-    return _replaced(first, {noise: Affine(0, {laplace: 1})}, noises, 2)
+    noise, other = (next(n for n in path.noises if n.index == place) for path in (first, second))
+    both: Distribution = Laplace(noise.distribution.scale)  # type: ignore[attr-defined]
+    if isinstance(noise.distribution, CutOff) and isinstance(other.distribution, CutOff):
+        both = TruncatedLaplace(1, exact(-Fraction(other.distribution.high)), noise.distribution.high)
+    drawn = Noise(noise.index, both, noise.site, formula=signed_text(noise))
+    noises = tuple(drawn if n.index == noise.index else n for n in first.noises)
+    whole = 1 + Fraction(second.weight) / Fraction(first.weight)
+    return _replaced(first, {noise: Affine(0, {drawn: 1})}, noises, whole)
 
 
-def _replaced(path: Path, made: Mapping[Symbol, Affine], noises: Sequence[Noise], factor: int) -> Path:
+def _replaced(path: Path, made: Mapping[Symbol, Affine], noises: Sequence[Noise], factor: Number) -> Path:
     """The path with expressions in place of symbols, and its weight times a factor."""
     steps: list[Step] = list(noises)
     for fork in path.forks:

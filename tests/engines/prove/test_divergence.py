@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from flint import arb
 from scipy.stats import norm
 
 import veridp
-from veridp.accounting import Leaf, Repeated, account
+from veridp.accounting import Leaf, Repeated, Sequential, account
 from veridp.claim import Standing
 from veridp.engines.exact import compare, worst
 from veridp.engines.prove import prove
@@ -154,7 +155,7 @@ def truncated_vector(rng, data):
 @pytest.mark.parametrize("mechanism", [laplace_vector, truncated_vector])
 def test_one_entry_that_moves_costs_what_it_does_alone(mechanism):
     """Under l1, neighbours differ in one entry: what lies between two that move is none."""
-    several, alone = (prove(mechanism, size, delta=0.1, adjacency="l1") for size in (3, 1))
+    several, alone = (prove(mechanism, size, delta=0.1, adjacency="l1") for size in (2, 1))
     assert several.epsilon == alone.epsilon
     assert several.delta(0.5) == alone.delta(0.5)
 
@@ -175,6 +176,56 @@ def test_a_histogram_costs_what_its_bins_do(adjacency, left, right):
     assert bounds.upper >= 0.1 * (1 - 1e-6)
 
 
+REACH = math.log(1 + (math.e - 1) / (2 * 1e-3))  # 6.7570962296, for (1, 1e-3)
+
+
+def by_a_sign(rng, data):
+    u = rng.uniform(math.exp(-REACH), 1)
+    return data[0] + (math.log(u) if rng.random() < 0.5 else -math.log(u))
+
+
+def by_the_inverse_distribution(rng, data):
+    beyond = math.exp(-REACH) / 2
+    u = rng.uniform(beyond, 1 - beyond)
+    return data[0] + (math.log(2 * u) if u < 0.5 else -math.log(2 * (1 - u)))
+
+
+def by_a_centred_number(rng, data):
+    u = (rng.random() - 0.5) * (1 - math.exp(-REACH))
+    return data[0] - np.sign(u) * np.log(1 - 2 * abs(u))
+
+
+@pytest.mark.parametrize("mechanism", [by_a_sign, by_the_inverse_distribution, by_a_centred_number])
+def test_truncated_laplace_noise_by_inversion(mechanism):
+    assert pytest.approx(6.7570962296, abs=1e-10) == REACH
+    proof = prove(mechanism, 1, delta=1e-3 * (1 + 1e-12), adjacency="l1")
+    assert proof.epsilon == pytest.approx(1.0, abs=1e-9)
+    assert "as truncatedlaplace noise" in proof.recognised[0]
+    assert compare(mechanism, [0.0], [1.0]).delta(1.0) == pytest.approx(1e-3, rel=1e-9)
+    assert math.isinf(prove(mechanism, 1, delta=1e-3 * (1 - 1e-9), adjacency="l1").epsilon)
+
+
+def by_an_unfair_sign(rng, data):
+    u = rng.uniform(math.exp(-REACH), 1)
+    return data[0] + (math.log(u) if rng.random() < 0.6 else -math.log(u))
+
+
+def cut_off_elsewhere_below(rng, data):
+    if rng.random() < 0.5:
+        return data[0] + math.log(rng.uniform(0.01, 1))
+    return data[0] - math.log(rng.uniform(0.02, 1))
+
+
+def with_its_uniform_number(rng, data):
+    u = rng.uniform(math.exp(-REACH), 1)
+    return data[0] + (math.log(u) if rng.random() < 0.5 else -math.log(u)), u
+
+
+@pytest.mark.parametrize("mechanism", [by_an_unfair_sign, cut_off_elsewhere_below, with_its_uniform_number])
+def test_what_only_looks_like_truncated_laplace_noise_is_not_taken_for_it(mechanism):
+    assert math.isinf(prove(mechanism, 1, delta=0.01, adjacency="l1").epsilon)
+
+
 def test_uniform_noise_is_left_with_the_probability_that_is_its_delta():
     def released(rng, data):
         return data[0] + rng.uniform(-5, 5)
@@ -186,10 +237,34 @@ def test_uniform_noise_is_left_with_the_probability_that_is_its_delta():
 
 def test_kinds_of_noise_are_bounded_together():
     proof = prove(two_kinds_of_noise, 2, delta=1e-5)
-    assert delta_of_normal(proof.epsilon - 0.5, 1 / 3) == pytest.approx(1e-5, rel=1e-6)
+    composed = Sequential((Leaf.laplace(scale=2.0), Leaf.gaussian(scale=3.0)))
+    assert proof.epsilon == pytest.approx(account(composed, 1e-5, second_opinion=False).epsilon, rel=1e-5)
+    assert delta_of_normal(proof.epsilon - 0.5, 1 / 3) > 1.9e-5  # what the largest loss of the other would say
     assert proof.rho == pytest.approx(0.5**2 / 2 + 1 / 18, rel=1e-12)
     assert math.isinf(proof.mu)
     assert worst(two_kinds_of_noise, 2, at=1e-5, max_pairs=4).epsilon <= proof.epsilon
+
+
+def first_above(rng, data):
+    limit = rng.laplace(scale=2)
+    for place, value in enumerate(data):
+        if value + rng.laplace(scale=4) >= limit:
+            return place
+    return None
+
+
+def test_of_shifts_that_depend_on_the_event_the_largest_loss_counts():
+    """One shift by 1 of the limit in any case, and one by 2 of the answer that exceeds it: ε is 1 in all."""
+    proof = prove(first_above, 12, delta=0.01)
+    assert len(proof.losses[0]) == 13
+    assert worst(first_above, 12, at=0.01, max_pairs=6).epsilon <= proof.epsilon < 0.98
+    rng = np.random.default_rng(0)
+    limit, answers = rng.laplace(size=200_000), rng.laplace(size=(200_000, 12))
+    loss = (abs(limit + 0.5) - abs(limit)) + (abs(answers + 0.5) - abs(answers)).max(axis=1)
+    sampled = -np.expm1(np.minimum(proof.epsilon - loss, 0)).mean()
+    assert proof.delta(proof.epsilon) == pytest.approx(sampled, rel=0.02)
+    added_up = sum(float(group.delta_in_closed_form(arb(proof.epsilon))) for group in proof.losses[0])
+    assert added_up > 0.05
 
 
 def clipped_mean(rng, data):

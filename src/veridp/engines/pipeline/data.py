@@ -88,7 +88,8 @@ def _plain_values(records: Sequence[Any], domain: Domain, assumed: bool) -> Iter
         yield TrialValue(records[0], "a duplicate")
     if numeric:
         width = high - low  # type: ignore[operator]
-        yield TrialValue((low + high) / 2, "a middle value", is_interval(domain) or (low + high) / 2 in listed)  # type: ignore[operator]
+        middle = (low + high) / 2  # type: ignore[operator]
+        yield TrialValue(middle, "a middle value", is_interval(domain))
         yield TrialValue(high + 10 * width, "a value above the bounds", assumed)
         yield TrialValue(low - 10 * width, "a value below the bounds", assumed)
         yield TrialValue(math.nan, "NaN", assumed)

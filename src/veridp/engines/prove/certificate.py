@@ -28,6 +28,7 @@ from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, 
 from veridp.kernel.symbols import Derived, Noise
 from veridp.kernel.weights import ExponentialSum
 from veridp.mechanism import Mechanism
+from veridp.notions import RenyiDP
 from veridp_check.alignment_checker import loss_range
 from veridp_check.alignment_reader import read_alignment
 from veridp_check.document import NUMERIC
@@ -70,7 +71,11 @@ def certificate_of(proof: AlignmentProof) -> dict[str, Json]:
 def divergence_certificate(proof: DivergenceProof) -> dict[str, Json]:
     """The same for a proof of (ε, δ): its shifts have no costs of their own."""
     notions = {name: None if value is None else str(value) for name, value in proof.exact_notions.items()}
-    stated = {"delta": str(Fraction(proof.at_delta)), **notions}
+    stated: dict[str, Json] = {"delta": str(Fraction(proof.at_delta)), **notions}
+    if proof.claim is not None and isinstance(proof.claim.notion, RenyiDP) and proof.is_known:
+        stated["rdp"] = [
+            [str(Fraction(order)), str(Fraction(proof.divergence(order)))] for order in proof.claim.notion.orders
+        ]
     return {**_document(proof, "divergence", proof.exact_epsilon), **stated}
 
 

@@ -155,8 +155,9 @@ def _loss(mechanism: Mechanism, noisy: NoisySteps) -> GroupLoss:
         if (loss := step_loss(mechanism, step, noisy.sample)) != LossBound():
             total += loss
             moving.append(Noise(rank, step.distribution, step.site))
-            prices[loss.pure] += 1
-    return GroupLoss(total, tuple(moving), prices=() if total.squared else tuple(sorted(prices.items())))
+            if loss.pure:
+                prices[loss.pure] += 1
+    return GroupLoss(total, tuple(moving), prices=tuple(sorted(prices.items())))
 
 
 def _delta(loss: GroupLoss, sample: RecordSample | None, epsilon: arb) -> arb:

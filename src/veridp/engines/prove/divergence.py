@@ -3,7 +3,7 @@
 An alignment is post-processing of shifted noise: the output on D is the same function of the shifted noise as the
 output on D' is of the noise itself. So every divergence between the two outputs is at most that between the noise and
 the shifted noise. Where all events have one shift, that is the loss of one shift of independent noise. Where they have
-several, the δ of each are added up. `veridp_check.divergence_checker` has the argument in full.
+several, the largest of their losses counts. `veridp_check.divergence_checker` has the argument in full.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
-from veridp.adjacency import Box, Hull, Polytope
+from veridp.adjacency import Box, Polytope
 from veridp.engines.prove.alignment import (
     Alignment,
     AlignmentProof,
@@ -29,24 +29,26 @@ from veridp.engines.prove.alignment import (
     weight_cost,
     whole_between_corners,
 )
+from veridp.engines.prove.common_shifts import common_alignments, moves_freely, shared_alignments
 from veridp.engines.prove.events import NoiseEvent, events_of
 from veridp.engines.prove.explanation import Blame, moved_text
 from veridp.engines.prove.shifts import (
     MAX_CORNER_ENTRIES,
     Rule,
-    Shift,
     bounds_of,
     linked_noises,
-    requirements_of,
 )
 from veridp.kernel.distributions import LossBound
-from veridp.kernel.noise import DiscreteGaussian, Laplace
+from veridp.kernel.noise import DiscreteGaussian, Laplace, Normal
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import Noise, number_text
 from veridp.mechanism import Mechanism
-from veridp.numerics.balls import ball
+from veridp.numerics.balls import ball, rounded_down
 from veridp.numerics.privacy_loss_distribution import LossLattice, LossSum
-from veridp.numerics.rational import least_squares
+from veridp_check.alignment_reader import read_divergence
+from veridp_check.divergence_checker import largest_loss
+from veridp_check.enclosures import MAX_EXPONENT
+from veridp_check.largest_loss import LargestLoss, NoiseLoss
 from veridp_check.loss_distribution import gaussian_reach, grid_of
 from veridp_check.records import Seen
 
@@ -55,6 +57,8 @@ MAX_SEGMENTS = 500  # of the differences, for each event: past this, shifts are 
 LARGEST_EPSILON = 700.0  # an ε above this is none
 SUM_ROUNDING = 1 + 1e-8  # far more than that of a sum of losses in floats
 GAUSSIAN_ROUNDING = 1 + 1e-10  # the same of losses that are on a lattice by themselves
+DIVERGENCE_ROUNDING = 1e-12  # far more than that of a Rényi divergence in floats
+NO_BETTER = 1 - 1e-6  # relative, of a δ
 SLACK = (1e-13, 1e-11, 1e-9, 1e-7)  # by how much an ε found in floats is raised, until its δ is certain
 
 
@@ -65,7 +69,7 @@ class GroupLoss:
     bound: LossBound
     moving: tuple[Noise, ...]
     weighted: bool = False  # whether the weights of the events depend on the data
-    prices: tuple[tuple[Fraction, int], ...] = ()  # of Laplace noise, and how much moves at each, where no other does
+    prices: tuple[tuple[Fraction, int], ...] = ()  # of Laplace noise, and how much moves at each, beside normal noise
     whole: tuple[tuple[DiscreteGaussian, int], ...] = ()  # noise that moves, and how far, where it is all such noise
 
     @cached_property
@@ -85,11 +89,18 @@ class GroupLoss:
         far = gaussian_reach(Fraction(self.whole[0][0].variance))
         return LossSum([_gaussian_lattice(*each, far, count) for each, count in Counter(self.whole).items()])
 
+    @cached_property
+    def _mixed(self) -> LargestLoss | None:
+        """The losses of Laplace and of normal numbers together."""
+        if self.weighted or not self.prices or not self.bound.squared:
+            return None
+        return LargestLoss(NoiseLoss(squared=self.bound.squared, prices=self.prices))
+
     @property
     def is_two_sided(self) -> bool:
         """Whether its loss is bounded on either side, but for what is normal."""
         known = not self.bound.lost or bool(self.whole)
-        return not self.weighted and known and all(map(_moves_freely, self.moving))
+        return not self.weighted and known and all(map(moves_freely, self.moving))
 
     @property
     def rho(self) -> Fraction:
@@ -100,11 +111,41 @@ class GroupLoss:
         if self.whole:
             return sum((move**2 / (2 * Fraction(noise.variance)) for noise, move in self.whole), start=Fraction(0))
         together = (self.bound.pure**2 + self.bound.squared) / 2
-        apart = sum((price**2 * count / 2 for price, count in self.prices), start=Fraction(0))
+        apart = sum((price**2 * count / 2 for price, count in self.prices), start=self.bound.squared / 2)
         return min(together, apart) if self.prices else together
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all that moves is Laplace or normal noise."""
+        return not self.weighted and all(isinstance(noise.distribution, Laplace | Normal) for noise in self.moving)
+
+    def divergence(self, alpha: float) -> float:
+        """The Rényi divergence of such noise, just above it; `veridp_check.divergence_checker` has the formula."""
+        found = alpha * float(self.bound.squared) / 2
+        for price, count in self.prices:
+            p = float(price)
+            if (alpha - 1) * price > MAX_EXPONENT:
+                found += count * p
+                continue
+            moment = np.logaddexp((alpha - 1) * p + math.log(alpha), math.log(alpha - 1) - alpha * p)
+            found += count * min(p, float(moment - math.log(2 * alpha - 1)) / (alpha - 1))
+        return found * (1 + DIVERGENCE_ROUNDING) + DIVERGENCE_ROUNDING
 
     def delta(self, epsilon: arb) -> arb:
         """E[(1 - e^(ε - L))₊], or a bound above it."""
+        found = self.delta_in_closed_form(epsilon)
+        if self._mixed is None or not found > 0:
+            return found
+        return found.min(ball(self._mixed.delta_above(Fraction(rounded_down(epsilon)))))
+
+    def delta_alone(self, epsilon: arb) -> arb | None:
+        """The same where it is exact, as for normal noise or one Laplace number; None elsewhere."""
+        kinds = {type(noise.distribution) for noise in self.moving}
+        exact = kinds == {Normal} or (kinds == {Laplace} and len(self.moving) == 1)
+        return self.delta_in_closed_form(epsilon) if exact and not self.weighted else None
+
+    def delta_in_closed_form(self, epsilon: arb) -> arb:
+        """The same, by the largest loss of what is not normal."""
         pure, squared, lost = (ball(part) for part in (self.bound.pure, self.bound.squared, self.bound.lost))
         left = epsilon - pure
         if self._whole_sum is not None:
@@ -153,10 +194,11 @@ class DivergenceProof(AlignmentProof):
     """For all neighbours of this size: the least ε at a δ, and how every event is carried over."""
 
     losses: tuple[tuple[GroupLoss, ...], ...] = field(default=(), kw_only=True)  # for each polytope
+    largest: tuple[LargestLoss | None, ...] = field(default=(), kw_only=True)  # of all groups, where that is less
 
     def delta(self, epsilon: float) -> float:
         with ctx.workprec(PRECISION):
-            return min(float(_delta(self.losses, arb(epsilon)).upper()), 1.0)
+            return min(float(_delta(self.losses, self.largest, arb(epsilon)).upper()), 1.0)
 
     @cached_property
     def exact_notions(self) -> dict[str, Fraction | None]:
@@ -171,6 +213,18 @@ class DivergenceProof(AlignmentProof):
             return {"rho": None, "mu": None}
         mu = None if common.pure or common.lost else root_above(common.squared)
         return {"rho": max(group.rho for groups in self.losses for group in groups), "mu": mu}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is one shift, of Laplace and normal noise alone: then Rényi divergences are known."""
+        return all(len(groups) == 1 and groups[0].is_known for groups in self.losses)
+
+    def divergence(self, alpha: float) -> float:
+        """The Rényi divergence of this order, where it is known: those of independent noise add up."""
+        return max(groups[0].divergence(alpha) for groups in self.losses)
+
+    def rdp(self, alpha: float) -> float:
+        return min(super().rdp(alpha), self.divergence(alpha)) if self.is_known else super().rdp(alpha)
 
     @property
     def _common_loss(self) -> LossBound | None:
@@ -248,19 +302,27 @@ def prove_by_divergence(
 ) -> DivergenceProof:
     """The smallest ε at this δ for which shifts carry the events of the paths over all differences of the polytopes.
 
-    Two ways are tried: one shift for all events, the one with the least variance of its loss; and the cheapest shift of
-    each event by itself, unless all are of numbers alone, which any shift has to keep. `segments` are polytopes that
+    Three ways are tried: one shift for all events, the one with the least variance of its loss; the cheapest shift of
+    each event by itself, unless all are of numbers alone, which any shift has to keep; and one shift for all events
+    with an extra shift for each, as cheap together as can be. `segments` are polytopes that
     together are as much as the others, and tell more of which noise moves: they are taken unless they are too many.
     """
     events = tuple(events_of(paths) if weighted is None else weighted)
     if segments and weighted is None and len(segments) * len(events) <= MAX_SEGMENTS:
         polytopes = segments
-    common = _common_alignments(events, polytopes)
+    common = common_alignments(events, polytopes)
     tried = [] if common is None else [common]
     if common is None or any(event.conditions for event in events):
         tried.append(cheapest_alignments(events, polytopes, with_delta=True))
-    found = [_priced(mechanism, size, events, polytopes, alignments, delta, records) for alignments in tried]
-    return min(found, key=lambda proof: proof.epsilon)
+        shared = shared_alignments(events, polytopes)
+        tried += [] if shared is None else [shared]
+    best: DivergenceProof | None = None
+    for alignments in tried:
+        found = _priced(mechanism, size, events, polytopes, alignments, delta, records, best)
+        best = found if best is None or found.epsilon < best.epsilon else best
+    if best is None:
+        raise AssertionError("there is always an alignment to try")
+    return best
 
 
 def _priced(
@@ -271,68 +333,29 @@ def _priced(
     alignments: Sequence[Sequence[Alignment]],
     delta: float,
     records: tuple[Seen, ...],
+    best: DivergenceProof | None,
 ) -> DivergenceProof:
     rows = tuple(tuple(row) for row in alignments)
     proof = DivergenceProof(mechanism, size, math.inf, None, events, polytopes, rows, records=records, at_delta=delta)
     if any(math.isinf(alignment.cost) for row in rows for alignment in row) or whole_between_corners(proof):
         return proof
     losses = tuple(_losses(events, [row[p] for row in rows], p, polytope) for p, polytope in enumerate(polytopes))
-    epsilon = least_epsilon(lambda at: _delta(losses, at), delta)
-    if epsilon is None:
-        return replace(proof, losses=losses)
-    return replace(proof, losses=losses, epsilon=float(epsilon), exact_epsilon=epsilon)
+    proof = replace(proof, losses=losses, largest=(None,) * len(losses))
+    if best is not None and math.isfinite(best.epsilon):
+        alone = [group.delta_alone(arb(best.epsilon)) for groups in losses for group in groups]
+        if any(found is not None and found > arb(delta * NO_BETTER) for found in alone):
+            return proof  # the largest loss would have no less
+    proof = replace(proof, largest=_largest_losses(proof))
+    epsilon = least_epsilon(lambda at: _delta(losses, proof.largest, at), delta)
+    return proof if epsilon is None else replace(proof, epsilon=float(epsilon), exact_epsilon=epsilon)
 
 
-# --------------------------------------------------------------------------------------------------- one for all events
-
-
-def _common_alignments(events: Sequence[NoiseEvent], polytopes: Sequence[Polytope]) -> list[list[Alignment]] | None:
-    """One shift that keeps every condition and every number of all events as they are; None where there is none.
-
-    Of all shifts that do, it is the one of the least Σ move²/width², linear in the difference: least squares.
-    """
-    noises = {noise: None for event in events for noise in event.noises if _moves_freely(noise)}
-    place = {noise: k for k, noise in enumerate(noises)}
-    size = polytopes[0].size
-    wanted: dict[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], None] = {}
-    for event in events:
-        for each in requirements_of(event):
-            left, right = [Fraction(0)] * len(noises), [Fraction(0)] * size
-            for k, coefficient in each.noise.items():
-                if event.noises[k] in place:
-                    left[place[event.noises[k]]] = Fraction(coefficient)
-            for entry, coefficient in each.data.items():
-                right[entry] = -Fraction(coefficient)
-            if any(left) or any(right):
-                wanted[tuple(left), tuple(right)] = None
-    weights = [Fraction(noise.distribution.width) ** 2 for noise in noises]
-    solved = least_squares([row[0] for row in wanted], [row[1] for row in wanted], weights)
-    if solved is None:
-        return None
-    slopes = {
-        noise: {i: slope for i, slope in enumerate(row) if slope} for noise, row in zip(noises, solved, strict=True)
-    }
-    if any(noise.distribution.integer and any(s.denominator > 1 for s in slopes[noise].values()) for noise in noises):
-        return None
-    return [[_linear(event.noises, slopes, polytope) for polytope in polytopes] for event in events]
-
-
-def _moves_freely(noise: Noise) -> bool:
-    price = noise.distribution.price_with_delta
-    return price.up is not None and price.down is not None
-
-
-def _linear(noises: Sequence[Noise], slopes: Mapping[Noise, Mapping[int, Fraction]], polytope: Polytope) -> Alignment:
-    rule = Rule((Fraction(0),) * len(noises), tuple(slopes.get(noise, {}) for noise in noises))
-    if isinstance(polytope, Hull):
-        shifts = tuple(Shift(rule.at(corner), Fraction(0)) for corner in polytope.listed)
-        worst = max(range(len(shifts)), key=lambda k: sum(map(abs, shifts[k].moves or ())))
-        return Alignment(
-            CornerShifts(tuple(range(polytope.size)), shifts), polytope.listed[worst], shifts[worst], Fraction(0)
-        )
-    still = {i for i, ends in enumerate(zip(polytope.low, polytope.high, strict=True)) if not any(ends)}
-    rule = Rule(rule.constants, tuple({i: s for i, s in row.items() if i not in still} for row in rule.slopes))
-    return Alignment(rule, polytope.high, Shift(rule.at(polytope.high), Fraction(0)), Fraction(0))
+def _largest_losses(proof: DivergenceProof) -> tuple[LargestLoss | None, ...]:
+    """What bounds the largest loss over each polytope by the checker's own rule; None where there is one shift."""
+    if all(len(groups) == 1 for groups in proof.losses):
+        return (None,) * len(proof.losses)
+    certificate = read_divergence(replace(proof, exact_epsilon=Fraction(0)).certificate)
+    return tuple(largest_loss(certificate, p) if len(groups) > 1 else None for p, groups in enumerate(proof.losses))
 
 
 # --------------------------------------------------------------------------------------------------------------- prices
@@ -377,13 +400,15 @@ def whole_moves(farthest: Mapping[Noise, Fraction]) -> tuple[tuple[DiscreteGauss
 
 
 def _prices(columns: Mapping[Noise, Column], polytope: Polytope) -> tuple[tuple[Fraction, int], ...]:
-    """By how many scales Laplace noise moves at most, and how much of it; nothing where other noise moves too."""
+    """By how many scales Laplace noise moves at most, and how much of it; nothing where noise moves that is neither
+    that nor normal."""
     prices = Counter[Fraction]()
     for noise, column in columns.items():
         if farthest := _farthest(column, polytope):
-            if not isinstance(noise.distribution, Laplace):
+            if isinstance(noise.distribution, Laplace):
+                prices[farthest / noise.distribution.scale] += 1
+            elif not isinstance(noise.distribution, Normal):
                 return ()
-            prices[farthest / noise.distribution.scale] += 1
     return tuple(sorted(prices.items()))
 
 
@@ -443,10 +468,17 @@ def _worst(losses: Sequence[LossBound]) -> LossBound:
     return reduce(LossBound.or_more, losses, LossBound())
 
 
-def _delta(losses: Sequence[Sequence[GroupLoss]], epsilon: arb) -> arb:
-    """The δ at this ε: over each polytope the sum of the groups', and of these the largest."""
-    totals = [sum((group.delta(epsilon) for group in groups), start=arb(0)) for groups in losses]
-    return reduce(lambda a, b: a.max(b), totals, arb(0))
+def _delta(losses: Sequence[Sequence[GroupLoss]], largest: Sequence[LargestLoss | None], epsilon: arb) -> arb:
+    """The δ at this ε: over each polytope the sum of the groups', or that of their largest loss; the most of these."""
+    worst = arb(0)
+    for groups, loss in zip(losses, largest, strict=True):
+        if loss is None:
+            total = sum((group.delta(epsilon) for group in groups), start=arb(0))
+        else:
+            total = sum((group.delta_in_closed_form(epsilon) for group in groups), start=arb(0))
+            total = total.min(ball(loss.delta_above(Fraction(rounded_down(epsilon)))))
+        worst = worst.max(total)
+    return worst
 
 
 def least_epsilon(delta_at: Callable[[arb], arb], delta: float, pure: Fraction | None = None) -> Fraction | None:

@@ -284,7 +284,9 @@ class _Certified:
         return self.at_delta if epsilon >= self.epsilon else 1.0
 
     def rdp(self, alpha: float) -> float:
-        return self.rho * alpha
+        """No more than at the orders above it, either."""
+        above = [float(bound) for order, bound in self.certificate.rdp if order >= alpha]
+        return min([self.rho * alpha, *above])
 
 
 def _claim(certificate: Stated, target: Mechanism) -> Iterator[Difference]:
