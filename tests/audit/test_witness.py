@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from veridp.audit.case import AuditCase
-from veridp.audit.witness import rounded_witness
+from veridp.audit.witness import check_on_samples, rounded_witness
 from veridp.claim import CLAIM_TOLERANCE, Interval, Witness
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
+from veridp.errors import EnginesDisagree
 from veridp.mechanism import Mechanism
 
 
@@ -69,3 +71,13 @@ def test_a_refutation_stays_one() -> None:
 def test_sampled_witnesses_are_left_alone() -> None:
     given = Witness([7.99e-12], [1.0], below(0.0), Interval(0.4, 0.6), Interval(0.0, 0.1), confidence=0.95)
     assert rounded_witness(case(0.5), given) is given
+
+
+def test_a_computed_witness_that_samples_contradict_is_a_fault() -> None:
+    """The probability on either side is wrong in turn; a false alarm has a probability of 1e-9."""
+    right = witness(0.0, 1.0, 0.0, 1.0)
+    check_on_samples(case(1.0), right)
+    with pytest.raises(EnginesDisagree, match=r"on \[0\.0\].* by computation, but .* of 1000 outputs"):
+        check_on_samples(case(1.0), replace(right, left_probability=Interval.exactly(0.7)))
+    with pytest.raises(EnginesDisagree, match=r"on \[1\.0\]"):
+        check_on_samples(case(1.0), replace(right, right_probability=Interval.exactly(0.05)))

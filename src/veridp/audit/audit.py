@@ -14,7 +14,7 @@ from veridp.audit.caveats import check_forks, look_for_caveats, reused_noise
 from veridp.audit.explored import compare_with_ledger
 from veridp.audit.findings import Findings
 from veridp.audit.floats import look_at_floats
-from veridp.audit.witness import rounded_witness
+from veridp.audit.witness import check_on_samples, rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt
 from veridp.budget.notebook_progress import shows_progress
@@ -140,6 +140,7 @@ def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str,
         engines(findings)
         findings.step("ledger", compare_with_ledger)
         findings.step("rounding", _round_witness)
+        findings.step("witness", _check_witness)
     except KeyboardInterrupt:
         if not findings.closed:
             raise
@@ -158,6 +159,11 @@ def _run_once(findings: Findings) -> None:
 def _round_witness(findings: Findings) -> None:
     if findings.witness is not None:
         findings.witness = rounded_witness(findings.case, findings.witness)
+
+
+def _check_witness(findings: Findings) -> None:
+    if findings.witness is not None:
+        check_on_samples(findings.case, findings.witness)
 
 
 def _look_at_randomness(findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""Witnesses from an exact comparison, and with round numbers."""
+"""Witnesses from an exact comparison: with round numbers, and held against samples."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from veridp.adjacency import Pair
 from veridp.audit.case import AuditCase
 from veridp.budget import Deadline, OutOfTime, at_most, within
 from veridp.claim import Claim, Interval, RenyiLower, Witness
+from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.engines.exact import Comparison, compare
 from veridp.engines.exact.distribution import replayed_paths
 from veridp.engines.exact.event import ExactEvent, NumberSpan
-from veridp.errors import NotExact, VeridpError
+from veridp.errors import EnginesDisagree, NotExact, VeridpError
 from veridp.kernel.path import Path
+from veridp.sampling.sample import sample
 from veridp.tidy import tidied, tidied_number
 
 # ------------------------------------------------------------------------------------------------------------- exactly
@@ -143,3 +145,42 @@ def _rounded_event(event: ExactEvent) -> ExactEvent:
         for entry, spans in event.within
     )
     return replace(event, within=within, either=tuple(map(_rounded_event, event.either)))
+
+
+# ------------------------------------------------------------------------------------------------------------- samples
+# A computed witness is held against plain outputs: its event as it is stated, not only as the engine meant it.
+
+
+CHECKED_OUTPUTS = 1000  # of either input
+CHECKED_BLOCK = 50  # outputs at a time, so that a slow mechanism is checked on some
+FALSE_ALARM = 1e-9  # how often a right witness is contradicted
+
+
+def check_on_samples(case: AuditCase, witness: Witness) -> None:
+    """Raises EnginesDisagree where plain outputs contradict the probabilities of a computed witness.
+
+    It claims nothing, and spends nothing of alpha. A slow mechanism is checked on fewer outputs.
+    """
+    if witness.confidence < 1 or not isinstance(witness.event, ExactEvent):
+        return
+    sides = ((witness.left, witness.left_probability), (witness.right, witness.right_probability))
+    for place, (data, probability) in enumerate(sides):
+        seen = total = 0
+        try:
+            with at_most(MOST_SECONDS):
+                while total < CHECKED_OUTPUTS:
+                    count = min(max(total, CHECKED_BLOCK), CHECKED_OUTPUTS - total)
+                    outputs = sample(case.mechanism, data, count, case.seed_of(20 + place) + total, workers=1)
+                    seen, total = seen + witness.event.count(outputs), total + count
+        except (VeridpError, OutOfTime):
+            pass  # what was drawn before counts
+        if not total:
+            continue
+        least = float(clopper_pearson_lower(seen, total, FALSE_ALARM))
+        most = float(clopper_pearson_upper(seen, total, FALSE_ALARM))
+        if most < probability.lower or probability.upper < least:
+            raise EnginesDisagree(
+                f"{case.mechanism.name}: on {data!r}, {witness.event} has probability {probability} by computation, "
+                f"but {seen} of {total} outputs are in it; one of the engines is wrong. Please report it with the "
+                f"mechanism's code"
+            )
