@@ -181,3 +181,14 @@ def test_a_rounded_number_that_is_cut_off_within_a_step() -> None:
 
     with pytest.raises(NotExact):
         compare(written_twice, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("factor", [0.01, -0.25])
+def test_the_event_of_a_function_of_a_multiple_is_told_in_outputs(factor: float) -> None:
+    def growth(rng: Any, data: Any) -> float:
+        return math.exp(factor * (data[0] + rng.laplace(0, 0.5)))
+
+    comparison = compare(growth, [0.0], [1.0])
+    assert comparison.epsilon == pytest.approx(2.0)
+    assert comparison.witness.epsilon(0.0).lower == pytest.approx(2.0, rel=1e-6)
+    assert all(abs(gap) < 5 for gap in shares_of_witness(growth, comparison))
