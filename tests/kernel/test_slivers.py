@@ -48,8 +48,8 @@ def test_a_wheel_that_rounding_leaves_open_is_proved_and_says_so(function: Any) 
     assert verdict.standing is Standing.PROVED
     assert verdict.epsilon.lower == pytest.approx(COST, rel=1e-9)
     assert verdict.epsilon.upper == pytest.approx(COST, rel=1e-9)
-    assert "left out what only rounding leads to (test_slivers.py:" in str(verdict)
-    assert "but for what only rounding leads to" in verdict.scope
+    assert "left out branches as rare as rounding errors (test_slivers.py:" in str(verdict)
+    assert "but for branches as rare as rounding errors" in verdict.scope
 
 
 def test_a_branch_that_somebody_meant_is_kept() -> None:

@@ -52,7 +52,7 @@ class Findings:
         self.moves: list[list[float]] = []  # differences of inputs that are worth a look
         self.first_pairs: tuple[Pair, ...] = ()  # for engines that sample: the exact one could not compare them
         self.candidates: list[Pair] = []  # on which runs showed a fault, or cost most
-        self.left_out = ""  # what explorations left out because only rounding leads there, in words
+        self.left_out = ""  # branches as rare as rounding errors that were left out, in words
         self.rounding = 0.0  # by how much it may change a probability, relatively, as a proof says
         self.alignment = self.scope = ""
         self.of_every_size = False  # whether what is proved is proved of every size

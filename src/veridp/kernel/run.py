@@ -320,7 +320,7 @@ class Run(StandInGenerator, Decider):
         return possible if left_out is None or len(possible) < 2 else self._without_slivers(options, possible, left_out)
 
     def _without_slivers(self, options: Sequence[Option], possible: list[int], left_out: list[Sliver]) -> list[int]:
-        """The possible options but for those that only rounding leads to."""
+        """The possible options but for those as rare as rounding errors."""
         chances = {index: sliver_chance(self.conditions, options[index].conditions) for index in possible}
         kept = [index for index in possible if chances[index] is None]
         if kept:

@@ -59,4 +59,4 @@ def slivers_text(slivers: Iterable[Sliver]) -> str:
         return ""
     lines = ", ".join(sorted({str(each.site) for each in found}))
     total = float(sum(each.chance for each in found))  # no run can go more ways than all of them
-    return f"what only rounding leads to ({lines}), of probability {total:.2g} at most"
+    return f"branches as rare as rounding errors ({lines}), of probability {total:.2g} at most"

@@ -131,7 +131,7 @@ class Comparison(LowerBound):
 
     @property
     def left_out(self) -> str:
-        """Branches that were left out because only rounding leads to them, in words; empty where there are none."""
+        """Branches that were left out, as rare as rounding errors, in words; empty where there are none."""
         return slivers_text(self.reader.slivers)
 
     @property

@@ -60,7 +60,7 @@ class FunctionReader:
     read_any: bool = False
     many: bool = False  # whether there were too many of them to keep
     given: Released = ()  # the released draws of which only some values are tried
-    slivers: list[Sliver] = field(default_factory=list)  # branches that were left out, as only rounding leads to them
+    slivers: list[Sliver] = field(default_factory=list)  # branches that were left out, as rare as rounding errors
 
     @property
     def renames(self) -> bool:

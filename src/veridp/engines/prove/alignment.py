@@ -207,7 +207,7 @@ class Proof(Presentable, ABC):
     seconds: float = field(default=0.0, kw_only=True)
     rounding: float = field(default=0.0, kw_only=True)  # by how much it may change a probability, relatively
     at_delta: float = field(default=0.0, kw_only=True)  # the δ at which its ε holds
-    left_out: str = field(default="", kw_only=True)  # branches that only rounding leads to, in words
+    left_out: str = field(default="", kw_only=True)  # branches as rare as rounding errors, in words
 
     @property
     @abstractmethod
