@@ -24,6 +24,7 @@ from veridp.mechanism import Mechanism, as_mechanism
 SECONDS = 60.0
 ALPHA = 0.05
 ENGINE_TIME_SHARE = 0.5  # of the time that is left, for each of proof, exact search and climb
+LIBRARY_TIME_SHARE = 0.2  # the same for objects of libraries, which often reject draws and so have to be sampled
 OTHER_SIZES_TIME_SHARE = 0.3
 PILOT_TIME_SHARE = 0.1  # of the time that is left, for each look at a few runs before that
 PILOT = ("first run", "more runs")  # the steps in which a process that ends is the mechanism's own fault
@@ -174,12 +175,14 @@ def _look_at_randomness(findings: Findings) -> None:
 
 def _explore_first(findings: Findings) -> None:
     """Proof and exact witness, each checking the other; what neither can say is looked for in runs, and sampled."""
-    findings.step("prove", explored.try_to_prove, ENGINE_TIME_SHARE)
-    findings.step("exact", explored.compare_exactly, ENGINE_TIME_SHARE)
+    of_library = hasattr(findings.case.mechanism.function, "library")
+    share = LIBRARY_TIME_SHARE if of_library else ENGINE_TIME_SHARE
+    findings.step("prove", explored.try_to_prove, share)
+    findings.step("exact", explored.compare_exactly, share)
     if not (findings.proved or findings.refuted or (findings.exact and findings.finished)):
         findings.step("pipeline", programs.compare_runs, programs.PIPELINE_TIME_SHARE)
         if findings.candidates:
-            findings.step("candidates", programs.confirm_candidates, ENGINE_TIME_SHARE)
+            findings.step("candidates", programs.confirm_candidates, share)
     if not findings.proved:
         _try_other_sizes(findings)
     searchable = not findings.case.claim.delta  # DP-Finder climbs on ε alone
