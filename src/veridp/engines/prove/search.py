@@ -311,8 +311,10 @@ def _is_one_number(mechanism: Mechanism) -> bool:
     return mechanism.adjacency.single and interval_of(mechanism) is not None
 
 
-def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
+def _prove_records(mechanism: Mechanism, size: int, delta: float, *, many: bool = False) -> Proof:
     """A proof for all records of an interval; the number of one person is one record.
+
+    Where records decide in many ways, as `many` says, its text is read before its paths are listed.
 
     What one record decides is taken for a function of it, where the code can do with that; else path by path. Where
     records are sampled, or used with numbers that were released before, it is proved step by step; and where all this
@@ -321,7 +323,7 @@ def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
     in_steps = prove_by_rounds(mechanism, size, delta) or prove_by_composition(mechanism, size, delta)
     if in_steps is not None:
         return in_steps
-    if size > MANY_RECORDS:
+    if many or size > MANY_RECORDS:
         with suppress(NotInductive, ExplorationDisagrees):
             return prove_aggregates_of(mechanism, size, delta)
     try:
@@ -397,7 +399,7 @@ def _value_by_value(mechanism: Mechanism, size: int, delta: float) -> Proof:
     if delta and mechanism.adjacency.on_records:
         with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed, BadInput):
             numbers = numbers_of(mechanism.domain)
-            filled = _prove_records(mechanism.stating(domain=(min(numbers), max(numbers))), size, delta)
+            filled = _prove_records(mechanism.stating(domain=(min(numbers), max(numbers))), size, delta, many=size > 1)
             if math.isfinite(filled.epsilon) and not _tells_from_floats(mechanism, size):
                 return filled
     proof = prove_on_values(mechanism, size, delta)
