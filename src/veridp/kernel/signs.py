@@ -177,7 +177,7 @@ def _joined(first: Path, second: Path, place: int) -> Path:
     both: Distribution = Laplace(noise.distribution.scale)  # type: ignore[attr-defined]
     if isinstance(noise.distribution, CutOff) and isinstance(other.distribution, CutOff):
         both = TruncatedLaplace(1, exact(-Fraction(other.distribution.high)), noise.distribution.high)
-    drawn = Noise(noise.index, both, noise.site, formula=signed_text(noise))
+    drawn = Noise(place, both, other.site, formula=signed_text(other))
     noises = tuple(drawn if n.index == noise.index else n for n in first.noises)
     whole = 1 + Fraction(second.weight) / Fraction(first.weight)
     return _replaced(first, {noise: Affine(0, {drawn: 1})}, noises, whole)

@@ -288,6 +288,16 @@ def test_records_of_an_interval_and_of_a_list(mechanism, adjacency, domain, mu):
     assert proof.mu == pytest.approx(mu, rel=1e-12)
 
 
+def histogram_of_a_list(rng, data):
+    return [sum(1 for x in data if x == category) + rng.normal(scale=4) for category in range(3)]
+
+
+@pytest.mark.parametrize(("adjacency", "mu"), [("add-remove", 1 / 4), ("replace", math.sqrt(2) / 4)])
+def test_a_histogram_of_listed_categories_is_not_proved_path_by_path(adjacency, mu):
+    proof = prove(histogram_of_a_list, 7, delta=1e-5, adjacency=adjacency, domain=[0, 1, 2])
+    assert proof.mu == pytest.approx(mu, rel=1e-12)
+
+
 def raw_for_integers(rng, data):
     total = sum(data)
     return total if isinstance(total, int) else total + rng.laplace(scale=4)

@@ -315,12 +315,13 @@ def _is_one_number(mechanism: Mechanism) -> bool:
     return mechanism.adjacency.single and interval_of(mechanism) is not None
 
 
-def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
+def _prove_records(mechanism: Mechanism, size: int, delta: float, *, many: bool = False) -> Proof:
     """A proof for all records of an interval; the number of one person is one record.
 
     What one record decides is taken for a function of it, where the code can do with that; else path by path. Where
     records are sampled, or used with numbers that were released before, it is proved step by step. Where its text can
-    be read as a function of sums, that is a proof too, and its paths are listed only if they are few.
+    be read as a function of sums, that is a proof too, and its paths are listed only if they are few; not at all where
+    records decide in many ways, as `many` says.
     """
     in_steps = prove_by_rounds(mechanism, size, delta) or prove_by_composition(mechanism, size, delta)
     if in_steps is not None:
@@ -330,7 +331,7 @@ def _prove_records(mechanism: Mechanism, size: int, delta: float) -> Proof:
         aggregated = prove_aggregates_of(mechanism, size, delta)
     if aggregated is None or not math.isfinite(aggregated.epsilon):
         return _prove_by_paths(mechanism, size, delta)
-    if size > MANY_RECORDS:
+    if many or size > MANY_RECORDS:
         return aggregated
     try:
         proof = _prove_by_paths(mechanism, size, delta, MAX_PATHS_BESIDE_A_PROOF)
@@ -399,7 +400,7 @@ def _value_by_value(mechanism: Mechanism, size: int, delta: float) -> Proof:
     if delta and mechanism.adjacency.on_records:
         with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed, BadInput):
             numbers = numbers_of(mechanism.domain)
-            filled = _prove_records(mechanism.stating(domain=(min(numbers), max(numbers))), size, delta)
+            filled = _prove_records(mechanism.stating(domain=(min(numbers), max(numbers))), size, delta, many=size > 1)
             if math.isfinite(filled.epsilon) and not _tells_from_floats(mechanism, size):
                 return filled
     proof = prove_on_values(mechanism, size, delta)
