@@ -3,11 +3,11 @@
     python benchmarks/refutation.py [--only PART] [--seeds N] [--runs N]
 
 Parts: `soundness` (the share of seeded runs in which a tight claim is refuted, at alpha = 0.2 and 0.05: by the test of
-one event at every look, by one test of all samples, and by whole searches), `factor` (outputs until a mechanism with half
-the noise it needs is refuted, the search included, beside what a test of the best event needs on average at this alpha),
-`gross` (outputs and CPU seconds until a gross mistake is refuted), `catalogue` (the wrong mechanisms of the catalogue, by
-samples alone), `power` (violations as large as `detectable` says, planted: the share that is refuted). Seconds are CPU
-seconds of this process and its children, so a busy machine hardly changes them.
+one event at every look, by one test of all samples, and by whole searches), `factor` (outputs until a mechanism with
+half the noise it needs is refuted, the search included, beside what a test of the best event needs on average at this
+alpha), `gross` (outputs and CPU seconds until a gross mistake is refuted), `catalogue` (the wrong mechanisms of the
+catalogue, by samples alone), `power` (violations as large as `detectable` says, planted: the share that is refuted).
+Seconds are CPU seconds of this process and its children, so a busy machine hardly changes them.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from veridp.engines.statdp.candidates import InputTrial, Seeds, Trials, given_pa
 from veridp.engines.statdp.hypothesis_test import p_values
 from veridp.engines.statdp.result import CurvePoint, Detection
 from veridp.engines.statdp.select import (
-    Draws,
     EventCandidate,
     EventTask,
+    RunDraws,
     Selection,
     Tell,
     TrialPool,
@@ -172,7 +172,7 @@ def detect(
     chosen_pairs = given_pairs(bound, pairs) if pairs is not None else usual_pairs(bound, size)
     chosen_pairs = [*given_pairs(bound, first_pairs), *chosen_pairs] if first_pairs else chosen_pairs
     # Where tasks run here, one after the other, each may draw its outputs on as many processes as there are cores.
-    draws = Draws(None if executor is None else 1, SharedTrials([pair.left for pair in chosen_pairs]))
+    draws = RunDraws(None if executor is None else 1, SharedTrials([pair.left for pair in chosen_pairs]))
     options = claim, epsilons, chosen_pairs, selection_samples, samples, alpha, seed
     journal = Journal.at(checkpoint, resume, "statdp", bound, options)
     pool = TrialPool(draws, executor, 1 if executor is None else None, journal=journal)

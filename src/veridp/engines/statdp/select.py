@@ -219,7 +219,7 @@ class EventTask:
 
 
 @dataclass(frozen=True)
-class Draws:
+class RunDraws:
     """How runs are drawn: on how many processes, and what was found of their readings."""
 
     workers: int | None
@@ -227,7 +227,7 @@ class Draws:
     counted: SharedTrials = field(default_factory=SharedTrials)  # for those that are tested, each input by itself
 
 
-def finalists(draws: Draws, task: SelectionTask) -> tuple[list[list[Scored]], float]:
+def finalists(draws: RunDraws, task: SelectionTask) -> tuple[list[list[Scored]], float]:
     """For each ε the events of a trial that look strongest, and the simplest of those that are strong."""
     trial, epsilons, runs, clock = task.trial, task.epsilons, task.runs, Clock()
     families, left, right = _counted(task, draws, clock)
@@ -254,7 +254,7 @@ def finalists(draws: Draws, task: SelectionTask) -> tuple[list[list[Scored]], fl
     return found, clock.seconds
 
 
-def count_events(draws: Draws, task: EventTask) -> tuple[Counts, float]:
+def count_events(draws: RunDraws, task: EventTask) -> tuple[Counts, float]:
     """How often each event happened on the left, and on the right."""
     clock, places = Clock(), range(len(task.events))
     with clock:
@@ -291,7 +291,7 @@ def rescored(candidate: EventCandidate, epsilon: float) -> Scored:
     return Scored(candidate, float(_scores(left, right, candidate.runs, epsilon)[0]))
 
 
-def _counted(task: SelectionTask, draws: Draws, clock: Clock) -> tuple[Families | None, Counts, Counts]:
+def _counted(task: SelectionTask, draws: RunDraws, clock: Clock) -> tuple[Families | None, Counts, Counts]:
     """The candidate events of a trial, and how often each happened on either side."""
     trial, runs, families = task.trial, task.runs, None
     left = right = np.zeros(0, dtype=np.int64)
@@ -394,7 +394,7 @@ LOOKED_AT_AGAIN = 6  # trials at most
 Tell = Callable[[str, float], object]  # what is being done, the share done (0 to 1); raises CutShort if time is over
 
 
-TrialPool = WorkerPool[Draws]
+TrialPool = WorkerPool[RunDraws]
 
 
 class Selection:
