@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import veridp
-from veridp.claim import Standing, Verdict
+from veridp.verdict import Standing, Verdict
 
 ALPHA = 0.05
 CLASSIC = ("noisy_hist2", "noisy_max3", "noisy_max4", "svt3", "svt4", "svt5", "svt6", "prefix_sum", "bad_smart_sum")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import veridp
-from veridp.claim import Standing
 from veridp.errors import VeridpError
+from veridp.verdict import Standing
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

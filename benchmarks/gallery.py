@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import veridp
-from veridp.claim import Standing, Verdict, Witness
+from veridp.claim import Witness
 from veridp.target import load
+from veridp.verdict import Standing, Verdict
 
 GALLERY = Path(__file__).parents[1] / "examples" / "gallery"
 REPAIRED = "_fixed"

@@ -18,7 +18,7 @@ import opendp.prelude as dp
 from diffprivlib import mechanisms, tools
 
 import veridp
-from veridp.claim import Standing, Verdict
+from veridp.verdict import Standing, Verdict
 
 dp.enable_features("contrib")
 ENOUGH = 0.5  # of the claim

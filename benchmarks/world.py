@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import veridp
-from veridp.claim import Standing
+from veridp.verdict import Standing
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

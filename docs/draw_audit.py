@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 import veridp
-from veridp.claim import Verdict
 from veridp.report.audit import Audited, audited_page, verdict_page
+from veridp.verdict import Verdict
 
 TARGETS = ("noisy_max1", "svt4", "smart_sum", "prefix_sum")
 SHOWN = "svt4"

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridp.claim import CLAIM_TOLERANCE, SMALLEST_LOG, Claim, Evidence, Interval, Standing, Verdict, Witness
+from veridp.claim import CLAIM_TOLERANCE, SMALLEST_LOG, Claim, Interval, Witness
 from veridp.errors import BadInput
 from veridp.notions import IMPLIED_DELTAS, GaussianDP, ZeroConcentrated
+from veridp.verdict import Evidence, Standing, Verdict
 
 probabilities = st.floats(0, 1)
 intervals = st.tuples(probabilities, probabilities).map(lambda ends: Interval(min(ends), max(ends)))

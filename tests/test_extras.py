@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import veridp
-from veridp.claim import Standing
 from veridp.errors import BadInput, MissingExtra
+from veridp.verdict import Standing
 
 COMPILING = ("compiled", "compiled_loop", "checked")
 

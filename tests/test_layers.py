@@ -20,6 +20,7 @@ LAYERS = (
     ("conversions",),
     ("notions",),
     ("claim", "adjacency", "budget", "confidence"),
+    ("verdict",),
     ("mechanism", "tidy", "numerics"),
     ("kernel", "catalogue", "result"),
     ("sampling",),
@@ -38,7 +39,7 @@ HEIGHT = {unit: height for height, layer in enumerate(LAYERS) for unit in layer}
 # Lower layers that a unit has no business with.
 NOT_FOR = {
     **dict.fromkeys(
-        ("kernel", "sampling"), ("claim", "notions", "adjacency")
+        ("kernel", "sampling"), ("claim", "verdict", "notions", "adjacency")
     ),  # a mechanism as data: they know nothing of privacy
     **dict.fromkeys((*ENGINES, "accounting", "local"), ("catalogue",)),  # no engine may know the answers
     "numerics": ("adjacency",),  # nothing of mechanisms, their paths or proofs

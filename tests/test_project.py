@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from veridp.claim import Claim, Interval, Standing, Verdict, Witness
+from veridp.claim import Claim, Interval, Witness
 from veridp.errors import BadInput, BadTarget
 from veridp.mechanism import Mechanism
 from veridp.project import ProjectSettings, discover, project_settings
 from veridp.report.audit import Audited
 from veridp.report.baseline import KnownResult, baseline_text, new_failures, read_baseline
+from veridp.verdict import Standing, Verdict
 
 RIGHT = """
 import veridp

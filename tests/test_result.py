@@ -14,11 +14,12 @@ from scipy.special import ndtr
 
 import veridp
 from veridp.accounting import Leaf, Repeated, account
-from veridp.claim import Claim, Standing
+from veridp.claim import Claim
 from veridp.engines import exact, finder, prove, sniper, statdp
 from veridp.errors import BadInput
 from veridp.report.notebook import result_exhibits
 from veridp.result import Result
+from veridp.verdict import Standing
 
 SCALE = 1.5  # of normal noise
 TRUE = 1.0  # the ε of `coin`: it tells the truth with probability e / (1 + e)

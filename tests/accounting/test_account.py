@@ -12,13 +12,14 @@ from veridp.accounting import GuaranteeBasis, Leaf, Parallel, PostProcessed, Rep
 from veridp.accounting.account import INSTALL
 from veridp.accounting.domination import Domination
 from veridp.adjacency import adjacency
-from veridp.claim import Claim, Evidence, Interval, Standing, Verdict, Witness
+from veridp.claim import Claim, Interval, Witness
 from veridp.conversions import epsilon_of_rdp, epsilon_of_zcdp
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
 from veridp.errors import BadInput, BudgetSpent
 from veridp.mechanism import Mechanism
 from veridp.notions import GaussianDP
+from veridp.verdict import Evidence, Standing, Verdict
 
 PLD = "privacy loss distribution"
 

@@ -27,11 +27,12 @@ from veridp.accounting import (
 from veridp.accounting.release import schema
 from veridp.accounting.tree import basic_charge
 from veridp.adjacency import adjacency
-from veridp.claim import Claim, Standing
+from veridp.claim import Claim
 from veridp.cli import main
 from veridp.errors import BadInput, Nondeterministic
 from veridp.mechanism import Mechanism, mechanism
 from veridp.target import load
+from veridp.verdict import Standing
 
 RELEASE = """
 release:

@@ -11,9 +11,9 @@ import pytest
 import veridp
 from veridp.accounting import sensitivity
 from veridp.adjacency import BY_NAME, Adjacency, Domain, Pair, Patch, adjacency, moving, register
-from veridp.claim import Standing
 from veridp.engines.prove.induction import prove_for_every_size
 from veridp.errors import BadInput, NotExact, NotInductive
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 NAME = "last-moves"

@@ -11,9 +11,9 @@ import pytest
 
 import veridp
 from veridp import Mechanism, exact, explore, mechanism, prove, sample, sniper, statdp
-from veridp.claim import Standing
 from veridp.errors import BadOutput, MechanismFailed
 from veridp.kernel.output import Raised
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 LEFT, RIGHT = [5.5], [4.5]

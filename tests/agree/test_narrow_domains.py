@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.claim import Claim, Standing
+from veridp.claim import Claim
 from veridp.engines.sniper.pairs import PairStream
+from veridp.verdict import Standing
 
 WIDTH, SCALE = 0.7, 0.5
 

@@ -14,9 +14,9 @@ import pytest
 import veridp
 from veridp.accounting import Leaf, Parallel, Partition, Subsampled, account, flaw, parallel, sensitivity
 from veridp.adjacency import adjacency
-from veridp.claim import Standing
 from veridp.engines.prove import prove
 from veridp.errors import BadInput
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 BITS = [0, 1]

@@ -14,9 +14,10 @@ from veridp.audit import explored, sampled
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
-from veridp.claim import CLAIM_TOLERANCE, Claim, Interval, Standing, Verdict, Witness
+from veridp.claim import CLAIM_TOLERANCE, Claim, Interval, Witness
 from veridp.errors import BadInput, EnginesDisagree
 from veridp.target import load
+from veridp.verdict import Standing, Verdict
 
 MISTAKES = Path(__file__).parent / "mistakes.py"
 SECONDS = 600.0

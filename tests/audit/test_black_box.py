@@ -13,8 +13,8 @@ from veridp.audit import sampled
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
-from veridp.claim import Standing
 from veridp.report.audit import verdict_page
+from veridp.verdict import Standing
 
 sniper = importlib.import_module("veridp.engines.sniper.search")  # by its name: the package has a function of this name
 

@@ -18,7 +18,7 @@ import pytest
 import veridp
 from veridp.audit import cache as caching
 from veridp.audit.cache import VerdictCache, cached_audit, verdict_key
-from veridp.claim import Verdict
+from veridp.verdict import Verdict
 
 Run = Callable[..., Any]
 MECHANISMS = """

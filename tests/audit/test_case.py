@@ -14,9 +14,9 @@ from veridp import budget
 from veridp.audit import case as pilot
 from veridp.audit.case import AuditCase
 from veridp.budget import Deadline, within
-from veridp.claim import Standing
 from veridp.errors import BadOutput, CutShort, MechanismFailed, Nondeterministic
 from veridp.mechanism import as_mechanism
+from veridp.verdict import Standing
 
 
 class Clock:

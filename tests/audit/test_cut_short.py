@@ -22,8 +22,8 @@ from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
 from veridp.budget.child_process import NOTHING, Ended
-from veridp.claim import Standing, Verdict
 from veridp.errors import CutShort, MechanismHung, WorkerLost
+from veridp.verdict import Standing, Verdict
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
 AMPLE = 600.0

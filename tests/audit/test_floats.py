@@ -12,10 +12,11 @@ from diffprivlib import mechanisms as ibm
 import veridp
 from veridp.audit.case import AuditCase
 from veridp.audit.floats import ALPHA, RUNS, _cost
-from veridp.claim import Claim, FloatCost, Standing
+from veridp.claim import Claim
 from veridp.engines.sniper.attack import lowest_bits, reachable
 from veridp.errors import CutShort
 from veridp.report.audit import _lines
+from veridp.verdict import FloatCost, Standing
 
 ONE: dict[str, Any] = {"adjacency": "l1", "domain": (-10, 10), "size": 1, "epsilon": 1.0}
 

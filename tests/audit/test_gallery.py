@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 
 import veridp
 from veridp.adjacency import adjacency
-from veridp.claim import Standing
 from veridp.target import load
+from veridp.verdict import Standing
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -13,8 +13,9 @@ from diffprivlib import mechanisms as ibm
 
 import veridp
 from veridp.audit import explored
-from veridp.claim import Claim, Standing
+from veridp.claim import Claim
 from veridp.target import load
+from veridp.verdict import Standing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KEPT = {

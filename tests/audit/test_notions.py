@@ -15,9 +15,9 @@ import veridp
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import Deadline
-from veridp.claim import Standing
 from veridp.engines.exact import compare
 from veridp.errors import BadInput
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 

@@ -13,8 +13,8 @@ from scipy.stats import norm
 import veridp
 from veridp.audit import explored, mutants
 from veridp.audit.repair import repair
-from veridp.claim import Standing
 from veridp.errors import BadInput
+from veridp.verdict import Standing
 
 Run = Callable[..., Any]  # gives the exit status, `out` and `err`
 SECONDS = 600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import veridp
-from veridp.claim import Standing
+from veridp.verdict import Standing
 
 from .claims import CLAIMS, StatedClaim
 

@@ -11,8 +11,9 @@ from diffprivlib import mechanisms as ibm
 from rich.console import Console
 
 import veridp
-from veridp.claim import Claim, Interval, Standing, Verdict, Witness
+from veridp.claim import Claim, Interval, Witness
 from veridp.report.audit import verdict_page
+from veridp.verdict import Standing, Verdict
 
 SHOWN = math.log(2.0**48)  # what an event of probability 1 shows against one that may have 2^-48
 NOTE = f"this ε is one as floats: beyond what the library rounds off, events show only {SHOWN:.6g}"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.claim import Standing
 from veridp.kernel.noise import Cauchy
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 

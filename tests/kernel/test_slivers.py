@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import veridp
-from veridp.claim import Standing
+from veridp.verdict import Standing
 
 DRINKS = ("tea", "mate", "water")
 

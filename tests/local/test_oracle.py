@@ -13,7 +13,6 @@ import pytest
 
 import veridp
 from veridp import exact
-from veridp.claim import Standing
 from veridp.errors import BadInput
 from veridp.local import (
     GRR,
@@ -38,6 +37,7 @@ from veridp.local import (
     SubsetSelection,
 )
 from veridp.local.plan import column_names, from_columns, template, to_columns
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 Maker = Callable[[float], Oracle]

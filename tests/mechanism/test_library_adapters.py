@@ -15,9 +15,10 @@ from diffprivlib import models, tools
 import veridp
 from veridp.audit.case import AuditCase
 from veridp.audit.caveats import check_forks
-from veridp.claim import Claim, Standing
+from veridp.claim import Claim
 from veridp.errors import BadInput, MechanismFailed, MechanismHung
 from veridp.mechanism import as_mechanism
+from veridp.verdict import Standing
 
 dp.enable_features("contrib")
 ROWS = [(x, y) for x in (0.0, 1.0) for y in (0.0, 1.0)]

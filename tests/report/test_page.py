@@ -16,12 +16,13 @@ from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
 import veridp
-from veridp.claim import Interval, Standing, Verdict
+from veridp.claim import Interval
 from veridp.errors import MissingExtra
 from veridp.report.audit import Audited
 from veridp.report.charts import Chart
 from veridp.report.exhibits import Exhibits, verdict_exhibits
 from veridp.report.page import audited_html
+from veridp.verdict import Standing, Verdict
 
 HOSTILE = "</script><script>document.title='taken over'</script>"
 DRAWN = """return [...document.querySelectorAll(".plot")].map((plot) =>

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from veridp.claim import Claim, Interval, Standing, Verdict, Witness
+from veridp.claim import Claim, Interval, Witness
 from veridp.report.audit import Audited, audited_table
+from veridp.verdict import Standing, Verdict
 
 WITNESS = Witness([0.0], [1.0], 'output is "a, b" & 50% #1', Interval(0.5, 0.5), Interval(0.1, 0.125))
 RESULTS = [

@@ -14,10 +14,11 @@ import numpy as np
 
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair, gaussian_scale, pair_of_claim
 from veridp.adjacency import BY_NAME, Adjacency
-from veridp.claim import Claim, Standing, Verdict
+from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.notions import Notion
+from veridp.verdict import Standing, Verdict
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Comparison

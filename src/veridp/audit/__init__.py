@@ -7,7 +7,7 @@ from typing import Any
 from veridp.audit.audit import audit
 from veridp.audit.check import check
 from veridp.audit.many import audit_all
-from veridp.claim import Verdict
+from veridp.verdict import Verdict
 
 __all__ = ["audit", "audit_all", "check"]
 

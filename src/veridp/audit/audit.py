@@ -17,9 +17,9 @@ from veridp.audit.witness import check_on_samples, rounded_witness
 from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt, threaded
 from veridp.budget.notebook_progress import shows_progress
-from veridp.claim import Verdict
 from veridp.errors import CutShort, MechanismHung
 from veridp.mechanism import Mechanism, as_mechanism
+from veridp.verdict import Verdict
 
 SECONDS = 60.0
 ALPHA = 0.05

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veridp.claim import Claim, Interval, RenyiLower, Standing, Verdict, Witness
+from veridp.claim import Claim, Interval, RenyiLower, Witness
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
 from veridp.notions import MAKERS, ApproximateBound
 from veridp.report.audit import Audited
 from veridp.report.exhibits import source_of
+from veridp.verdict import Standing, Verdict
 from veridp_check import Stated, check
 
 FORMAT, VERSION = "veridp-bundle", 1

@@ -24,9 +24,9 @@ from typing import Any
 
 from veridp.audit.audit import ALPHA, as_stated, audit
 from veridp.audit.code_digest import NoDigest, mechanism_digest
-from veridp.claim import Verdict
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
+from veridp.verdict import Verdict
 
 VARIABLE, OFF = "VERIDP_CACHE", "off"
 MAX_ENTRIES = 2_000  # in a folder: the oldest ones go

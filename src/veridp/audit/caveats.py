@@ -15,13 +15,14 @@ from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.budget import OutOfTime, at_most
 from veridp.budget.child_process import inside
-from veridp.claim import Remark, number, setting_text
+from veridp.claim import number
 from veridp.engines.exact import compare
 from veridp.errors import INTERRUPTING, CutShort, MechanismFailed, VeridpError
 from veridp.kernel.site import Site, here
 from veridp.mechanism import adapters
 from veridp.mechanism.randomness import ON_SEED
 from veridp.sampling.sample import sample
+from veridp.verdict import Remark, setting_text
 
 # -------------------------------------------------------------------------------------------------------------- growth
 # What a verdict depends on beside the mechanism: bounds of the data, and an adjacency that nobody stated.

@@ -8,8 +8,9 @@ from typing import Any
 
 from veridp.audit.audit import ALPHA, audit
 from veridp.audit.cache import cached_audit
-from veridp.claim import Standing, Verdict, data_text
+from veridp.claim import data_text
 from veridp.errors import VeridpError
+from veridp.verdict import Standing, Verdict
 
 SECONDS = 20.0
 PLUGIN = "_veridp_pytest"

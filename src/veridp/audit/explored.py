@@ -12,13 +12,14 @@ from veridp.audit.findings import Findings
 from veridp.audit.witness import certified_witness, class_witnesses, exact_witness
 from veridp.budget import Deadline, OutOfTime, time_left, within
 from veridp.budget.child_process import listening
-from veridp.claim import Remark, Witness, as_floats_note
+from veridp.claim import Witness, as_floats_note
 from veridp.confidence import log_ratio_lower
 from veridp.errors import BadInput, CutShort, MechanismError, NotExact, NotExplorable, VeridpError
 from veridp.kernel.output import Raised, output_of
 from veridp.kernel.symbols import count_text
 from veridp.notions import GaussianDP, ZeroConcentrated
 from veridp.sampling.sample import tally
+from veridp.verdict import Remark
 
 if TYPE_CHECKING:
     from veridp.engines.exact import Worst

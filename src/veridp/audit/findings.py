@@ -15,21 +15,10 @@ from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, OutOfTime, Progress, at_most, within
 from veridp.budget.child_process import Reporter, inside, reason_of
-from veridp.claim import (
-    LOSS_ERROR,
-    Claim,
-    Detectable,
-    Evidence,
-    FloatCost,
-    Interval,
-    Remark,
-    Standing,
-    Verdict,
-    Witness,
-    number,
-)
+from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, number
 from veridp.errors import CutShort, EnginesDisagree, NotExact
 from veridp.notions import Notion, PrivacyBounds
+from veridp.verdict import Detectable, Evidence, FloatCost, Remark, Standing, Verdict
 
 OWN = ("case", "deadline", "listener", "_reporter")  # what a process does not tell its parent
 MEETING_TOLERANCE = 0.01  # a proof and a witness meet if they are this close, relatively

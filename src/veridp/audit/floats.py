@@ -22,12 +22,13 @@ from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.audit.programs import in_domain
 from veridp.budget import OutOfTime, at_most
-from veridp.claim import FloatCost, Interval, Witness
+from veridp.claim import Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
 from veridp.errors import CutShort, VeridpError
 from veridp.kernel.symbols import count_text
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample
+from veridp.verdict import FloatCost
 
 if TYPE_CHECKING:
     from veridp.engines.sniper.features import FeatureLayout

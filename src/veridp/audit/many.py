@@ -11,11 +11,11 @@ from typing import Any
 from veridp.audit.audit import ALPHA, audit
 from veridp.audit.case import AuditCase
 from veridp.audit.snippet import snippet
-from veridp.claim import Verdict
 from veridp.errors import VeridpError
 from veridp.mechanism import Mechanism, as_mechanism
 from veridp.sampling.checkpoint import Journal
 from veridp.sampling.worker_pool import WorkerPool
+from veridp.verdict import Verdict
 
 CLAIMED = ("epsilon", "delta", "rho", "mu", "rdp", "tradeoff")
 STATED = ("adjacency", "domain")

@@ -15,10 +15,11 @@ from typing import Any
 from veridp.audit.audit import audit
 from veridp.audit.mutants import source_of, with_code
 from veridp.budget import Deadline
-from veridp.claim import Claim, Verdict
+from veridp.claim import Claim
 from veridp.engines.prove import prove
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism, as_mechanism
+from veridp.verdict import Verdict
 
 # Where NumPy's generator takes the scale of noise, if not by its name.
 SCALE_PLACES = {"laplace": 1, "normal": 1, "logistic": 1, "gumbel": 1, "exponential": 0}

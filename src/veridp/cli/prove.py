@@ -15,7 +15,6 @@ from rich.text import Text
 
 from veridp.budget import Deadline
 from veridp.budget.child_process import Reporter, contained
-from veridp.claim import with_assumptions
 from veridp.cli.options import (
     Arg,
     AsJson,
@@ -32,6 +31,7 @@ from veridp.cli.options import (
 )
 from veridp.cli.output import FAILS, HOLDS, show, show_json, status_line, user_code, write_report, write_result_page
 from veridp.errors import BadInput, CutShort, NotExact, NotExplorable
+from veridp.verdict import with_assumptions
 from veridp_check import CheckResult, NotACertificate, Stated, check_file
 from veridp_check.__main__ import printable
 

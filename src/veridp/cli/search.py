@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from veridp.budget import Deadline
-from veridp.claim import number, with_assumptions
+from veridp.claim import number
 from veridp.cli.options import (
     Arg,
     AsJson,
@@ -40,6 +40,7 @@ from veridp.cli.options import (
 from veridp.cli.output import FAILS, HOLDS, progress_bar, show, show_json, user_code, write_result_page
 from veridp.errors import BadInput
 from veridp.kernel.symbols import count_text
+from veridp.verdict import with_assumptions
 
 if TYPE_CHECKING:
     from veridp.engines.finder import FinderResult, Restart

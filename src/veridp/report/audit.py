@@ -16,8 +16,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from veridp.claim import Claim, FloatCost, Remark, Standing, Verdict, Witness, data_text, number, with_assumptions
+from veridp.claim import Claim, Witness, data_text, number
 from veridp.errors import BadInput
+from veridp.verdict import FloatCost, Remark, Standing, Verdict, with_assumptions
 
 # --------------------------------------------------------------------------------------------------------------- audit
 # Verdicts for people: a page for one, a table for several; and as plain data.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veridp.claim import Standing
 from veridp.errors import BadInput
 from veridp.report.audit import UNJUDGED, Audited
+from veridp.verdict import Standing
 
 VERSION = 1
 WORSE = 1e-6  # by which a lower bound may exceed that of the baseline, relatively, and still be the known one

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from veridp.claim import Claim, number, with_assumptions
+from veridp.claim import Claim, number
 from veridp.engines.exact import Comparison, Worst
 from veridp.engines.exact.compare import NotionCosts
 from veridp.engines.exact.entry_loss import EntryLoss
@@ -23,6 +23,7 @@ from veridp.engines.exact.loss import Mixture, PrivacyLoss, Product
 from veridp.errors import BadInput, NotExact, extra
 from veridp.kernel.symbols import count_text
 from veridp.report.charts import shortened
+from veridp.verdict import with_assumptions
 
 if TYPE_CHECKING:
     from veridp.engines.sniper import AttackResult

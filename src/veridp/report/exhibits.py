@@ -19,7 +19,7 @@ from rich.tree import Tree
 
 from veridp.budget import Deadline
 from veridp.budget.child_process import contained
-from veridp.claim import Claim, Verdict, Witness, number
+from veridp.claim import Claim, Witness, number
 from veridp.engines.exact import Comparison, compare
 from veridp.engines.exact.compare import ComparisonRow
 from veridp.engines.exact.entry_loss import EntryLoss
@@ -36,6 +36,7 @@ from veridp.report.exact import densities, visible_places
 from veridp.report.listing import path_tree
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample
+from veridp.verdict import Verdict
 
 Array = NDArray[np.float64]
 SECONDS = 30.0  # for all that is computed for a page, at most; the rest is left out, and that is said

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from veridp.accounting.account import Account
-from veridp.claim import Claim, Verdict, Witness
+from veridp.claim import Claim, Witness
 from veridp.engines.exact import Comparison, Worst
 from veridp.engines.finder import FinderResult
 from veridp.engines.pipeline import PipelineResult, PipelineSearch
@@ -30,6 +30,7 @@ from veridp.report.exhibits import (
     witness_exhibits,
 )
 from veridp.report.page import Drawn, charts_part, notebook_style, verdict_parts, whole_page, witness_part
+from veridp.verdict import Verdict
 
 SECONDS_FOR_A_PAGE = 30.0
 SECONDS_IN_A_NOTEBOOK = 8.0  # for what a cell shows beside the result itself

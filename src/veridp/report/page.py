@@ -19,11 +19,12 @@ from pathlib import PurePath
 from rich.text import Text
 from rich.tree import Tree
 
-from veridp.claim import Claim, Standing, Verdict, Witness, assumed_text, data_text, number
+from veridp.claim import Claim, Witness, data_text, number
 from veridp.errors import extra
 from veridp.report.audit import UNJUDGED, Audited
 from veridp.report.charts import Chart, plotly_chart
 from veridp.report.exhibits import Exhibits, SourceCode, verdict_exhibits
+from veridp.verdict import Standing, Verdict, assumed_text
 
 Drawn = Callable[[Chart], str]  # a chart as HTML
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"

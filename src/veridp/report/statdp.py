@@ -12,9 +12,10 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from veridp.claim import Witness, with_assumptions
+from veridp.claim import Witness
 from veridp.engines.statdp import CurvePoint, Detection
 from veridp.errors import BadInput, extra
+from veridp.verdict import with_assumptions
 
 HEIGHT = 10  # lines of the curve in the terminal
 CELL = 5  # columns for each test ε, where there is room

@@ -14,9 +14,9 @@ from scipy import integrate
 import veridp
 from veridp.accounting.domination import AddedToSample, RemovedFromSample
 from veridp.accounting.pairs import LaplacePair
-from veridp.claim import Standing
 from veridp.engines.exact import compare
 from veridp.errors import NotExact
+from veridp.verdict import Standing
 
 EPSILON, DELTA = 1.0, 1e-3
 CUT_OFF = math.log(1 + math.expm1(EPSILON) / (2 * DELTA)) / EPSILON

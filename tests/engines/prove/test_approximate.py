@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import laplace, norm
 
 import veridp
-from veridp.claim import Standing
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
 from veridp.engines.prove.coupling import CouplingProof
+from veridp.verdict import Standing
 from veridp_check.approximate_checker import delta_within
 from veridp_check.checker import check
 from veridp_check.noise import NoiseDraw

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tampering import Document, drop, put, run, tampered
 
 from veridp import audit, exact, mechanism, prove
-from veridp.claim import Standing
 from veridp.engines.prove import AlignmentProof, BoundedProof, CouplingProof
 from veridp.engines.prove.replay import spot_check
 from veridp.mechanism import Mechanism
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp import audit, mechanism
-from veridp.claim import Standing
 from veridp.engines.prove import prove, prove_for_every_size
 from veridp.mechanism import Mechanism
 from veridp.numerics import simplex
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 

@@ -11,10 +11,10 @@ from scipy.stats import norm
 
 import veridp
 from veridp.accounting import Leaf, Repeated, Sequential, account
-from veridp.claim import Standing
 from veridp.engines.exact import compare, worst
 from veridp.engines.prove import prove
 from veridp.errors import BadInput
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 LEAST_SIGMA = 3.7306316348  # for (1, 1e-5) at sensitivity 1

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from veridp import audit, catalogue, mechanism
-from veridp.claim import Standing
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
 from veridp.engines.prove.replay import spot_check
 from veridp.errors import ExplorationDisagrees, NotExplorable
+from veridp.verdict import Standing
 from veridp_check.checker import check
 
 POLYTOPES = ("linf", "l1", "monotone")

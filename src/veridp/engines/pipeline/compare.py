@@ -15,7 +15,7 @@ import numpy as np
 
 from veridp.budget import Deadline
 from veridp.budget.child_process import contained
-from veridp.claim import LOSS_ERROR, Remark, number
+from veridp.claim import LOSS_ERROR, number
 from veridp.engines.pipeline.alignment import Aligner, Matching, Row, RunAlignment, is_number
 from veridp.engines.pipeline.primitives import TOLERANCE, Primitive
 from veridp.engines.pipeline.recording import (
@@ -34,6 +34,7 @@ from veridp.errors import MechanismFailed
 from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site, branch_to
 from veridp.mechanism import Function, Mechanism, as_mechanism
+from veridp.verdict import Remark
 
 FRESH_RUNS = 6  # on either side, with other noise: what they share does not depend on noise
 MAX_LISTED = 5  # candidates of one kind

@@ -13,9 +13,10 @@ from veridp.accounting.lattice import Composition, Part
 from veridp.accounting.pairs import GaussianPair
 from veridp.accounting.tree import DominatingPairs
 from veridp.adjacency import Pair
-from veridp.claim import Claim, Remark, data_text, number
+from veridp.claim import Claim, data_text, number
 from veridp.mechanism import Mechanism
 from veridp.presentation import Presentable
+from veridp.verdict import Remark
 
 DELTA = 1e-6  # at which ε is given where no δ is claimed and the noise has no ε without one
 

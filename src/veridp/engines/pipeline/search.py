@@ -14,7 +14,7 @@ from veridp.adjacency.records import is_frame, rows_of
 from veridp.budget import Deadline, Progress, check, whole
 from veridp.budget.child_process import Reporter, contained
 from veridp.budget.notebook_progress import shows_progress
-from veridp.claim import Claim, assumed_text
+from veridp.claim import Claim
 from veridp.engines.pipeline.compare import SECONDS, compared
 from veridp.engines.pipeline.data import Table, neighbours, simpler
 from veridp.engines.pipeline.result import Candidate, Fault, PipelineResult
@@ -22,6 +22,7 @@ from veridp.errors import BadInput, MechanismFailed
 from veridp.kernel.symbols import count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.presentation import Presentable
+from veridp.verdict import assumed_text
 
 MAX_PAIRS = 96  # that are compared
 MAX_SHRINKS = 60  # comparisons to make one pair smaller

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.claim import Claim, Detectable, Interval, Witness
+from veridp.claim import Claim, Interval, Witness
 from veridp.confidence import detectable_by_one_test, detectable_probability
 from veridp.conversions import Event, tradeoff_divergences
 from veridp.engines.sniper.attack import BOUND_SHARE, ThresholdAttack
@@ -24,6 +24,7 @@ from veridp.mechanism import Mechanism
 from veridp.notions import mu_shown, rho_shown
 from veridp.presentation import Presentable
 from veridp.sampling.outputs import Outputs, concatenate
+from veridp.verdict import Detectable
 
 # ------------------------------------------------------------------------------------------------------------- wording
 # Attacks as sentences about the output, as plain as the classifier allows.
