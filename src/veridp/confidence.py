@@ -82,8 +82,8 @@ def log_ratio_lower(
 # ------------------------------------------------------------------------------------------------ one test, of one look
 # p <= e^ε q + δ tested as it stands, not by an interval for each probability: T = X - e^ε Y - nδ, for counts X and Y of
 # n runs each. On the edge p = e^ε q + δ of the hypothesis T has mean 0 and the variance nV(q), and inside it T is
-# stochastically smaller. By Berry and Esseen, P[T >= t] is at most that of a normal variable plus 0.56 e^ε/√(nV)
-# (Shevtsova 2010, with E|ξ|³ <= e^ε E ξ²). q is unknown: the worst q of an interval that misses it with
+# stochastically smaller. By Berry and Esseen, P[T >= t] is at most that of a normal variable plus 0.56 (e^ε + δ)/√(nV)
+# (Shevtsova 2010, with |ξ| <= e^ε + δ, and so E|ξ|³ <= (e^ε + δ) E ξ²). q is unknown: the worst q of an interval that misses it with
 # probability β is taken, and β is paid (Berger and Boos 1994). So nothing is approximate. For frequent events the
 # bound is 1.5 times as close to the truth as by two intervals; for rare ones, what Berry and Esseen add is too much.
 
@@ -120,7 +120,7 @@ def _linear_p_values(
     least = np.minimum(_variance(low, factor, delta), _variance(high, factor, delta))
     testable = (beyond > 0) & (factor * high + delta < 1) & (least > 0)
     least, most = (np.where(testable, total * variance, 1.0) for variance in (least, _variance(worst, factor, delta)))
-    tail = ndtr(-beyond / np.sqrt(most)) + BERRY_ESSEEN * factor / np.sqrt(least)
+    tail = ndtr(-beyond / np.sqrt(most)) + BERRY_ESSEEN * (factor + delta) / np.sqrt(least)
     return np.where(testable, tail, 1.0)
 
 
@@ -140,7 +140,7 @@ def expected_linear_lower(left: Numbers, right: Numbers, total: int, alpha: floa
         for _ in range(4):
             factor = np.exp(bound)
             spread = np.sqrt(_variance(right, factor, delta) / total)
-            paid = BERRY_ESSEEN * factor / (spread * total)
+            paid = BERRY_ESSEEN * (factor + delta) / (spread * total)
             bound = highest + np.log1p(ndtri((1 - NUISANCE_SHARE) * alpha - paid) * spread / (left - delta))
         return np.where(np.isnan(bound), -np.inf, bound)
 
@@ -179,7 +179,7 @@ def detectable_by_one_test(
     if edge >= 1:
         return 1.0
     deviation = math.sqrt(samples * float(_variance(right, factor, delta)))
-    paid = BERRY_ESSEEN * factor / deviation
+    paid = BERRY_ESSEEN * (factor + delta) / deviation
     if (1 - NUISANCE_SHARE) * alpha <= paid:
         return 1.0
     beyond = -float(ndtri((1 - NUISANCE_SHARE) * alpha - paid)) * deviation  # what X - e^ε Y - nδ has to reach
