@@ -83,9 +83,10 @@ def log_ratio_lower(
 # p <= e^ε q + δ tested as it stands, not by an interval for each probability: T = X - e^ε Y - nδ, for counts X and Y of
 # n runs each. On the edge p = e^ε q + δ of the hypothesis T has mean 0 and the variance nV(q), and inside it T is
 # stochastically smaller. By Berry and Esseen, P[T >= t] is at most that of a normal variable plus 0.56 (e^ε + δ)/√(nV)
-# (Shevtsova 2010, with |ξ| <= e^ε + δ, and so E|ξ|³ <= (e^ε + δ) E ξ²). q is unknown: the worst q of an interval that misses it with
-# probability β is taken, and β is paid (Berger and Boos 1994). So nothing is approximate. For frequent events the
-# bound is 1.5 times as close to the truth as by two intervals; for rare ones, what Berry and Esseen add is too much.
+# (Shevtsova 2010, with |ξ| <= e^ε + δ, and so E|ξ|³ <= (e^ε + δ) E ξ²). q is unknown: the worst q of an interval that
+# misses it with probability β is taken, and β is paid (Berger and Boos 1994). So nothing is approximate. For frequent
+# events the bound is 1.5 times as close to the truth as by two intervals; for rare ones, what Berry and Esseen add is
+# too much.
 
 
 BERRY_ESSEEN = 0.56

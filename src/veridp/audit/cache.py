@@ -33,8 +33,8 @@ MAX_ENTRIES = 2_000  # in a folder: the oldest ones go
 MAGIC = b"veridp-cache 1\n"
 SUFFIX = ".verdict"
 # What an entry may be made of: classes of these modules, none of which does anything when it is made, and others.
-VALUES = ("veridp.claim", "veridp.verdict", "veridp.notions", "veridp.conversions", "veridp.adjacency", "veridp.kernel.",
-          "veridp.sampling.", "veridp.numerics.", "veridp.engines.")  # fmt: skip
+VALUES = ("veridp.claim", "veridp.verdict", "veridp.notions", "veridp.conversions", "veridp.adjacency",
+          "veridp.kernel.", "veridp.sampling.", "veridp.numerics.", "veridp.engines.")  # fmt: skip
 OTHERS = {
     ("numpy", "ndarray"), ("numpy", "dtype"), ("numpy._core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "scalar"), ("numpy._core.numeric", "_frombuffer"), ("fractions", "Fraction"),
