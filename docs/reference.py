@@ -12,7 +12,7 @@ from typing import Any
 
 COLUMNS = 100
 DOCS = Path(__file__).resolve().parent
-BESIDE = {"veridp.claim": ("Claim", "Verdict", "Witness", "Interval")}  # what results are made of
+BESIDE = {"veridp.claim": ("Claim", "Witness", "Interval"), "veridp.verdict": ("Verdict",)}  # what results are made of
 
 
 def on_config(_: Any) -> None:

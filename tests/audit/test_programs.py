@@ -83,7 +83,7 @@ class Plan:
                 "candidates": [],
                 "closed": set(),
                 "of_every_size": False,
-                "case": SimpleNamespace(claim=Claim(1.0), leaves_size_open=False),
+                "case": SimpleNamespace(claim=Claim(1.0), leaves_size_open=False, mechanism=as_mechanism(ratio)),
             }
             | known
         )
