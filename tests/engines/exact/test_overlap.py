@@ -177,7 +177,13 @@ def either_place(rng: Any, data: Any) -> Any:
     return (wait(rng), 0) if rng.random() < (0.7 if data else 0.5) else (0, wait(rng))
 
 
-@pytest.mark.parametrize("mechanism", [clamped_number, clamped_beside_another, either_place, halves, equal_or_not])
+def clamped_logarithm(rng: Any, data: Any) -> Any:
+    return math.log(max(3 + data + rng.laplace(), 1.0))
+
+
+@pytest.mark.parametrize(
+    "mechanism", [clamped_logarithm, clamped_number, clamped_beside_another, either_place, halves, equal_or_not]
+)
 def test_samples_have_the_probabilities_of_the_witness(mechanism: Callable[..., Any]) -> None:
     """The event as it is stated, not only as it is meant: constants and ties that tell it from others are in it.
 
@@ -189,6 +195,20 @@ def test_samples_have_the_probabilities_of_the_witness(mechanism: Callable[..., 
         seen = witness.event.count(veridp.sample(mechanism, side, 20_000, seed=1)) / 20_000
         wide = 5 * math.sqrt(max(probability.upper * (1 - probability.upper), 1e-4) / 20_000)
         assert probability.lower - wide <= seen <= probability.upper + wide
+
+
+def test_what_a_loop_asks_of_other_noise_counts() -> None:
+    """The count is geometric noise; the toss that ends the loop is noise of its own, which the event does not name."""
+
+    def tails(rng: Any, data: Any) -> Any:
+        count = 0
+        while rng.random() < 0.5:
+            count += 1
+        return data + count
+
+    witness = compare(tails, 0, 1, certified=True).witness
+    assert witness.left_probability.lower == pytest.approx(0.5, abs=1e-9)
+    assert witness.left_probability.upper == pytest.approx(0.5, abs=1e-9)
 
 
 def test_integers_and_constants_that_change_places_are_not_told_apart() -> None:

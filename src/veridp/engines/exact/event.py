@@ -293,7 +293,7 @@ Demand = list[tuple[Condition, ...]]  # alternatives that exclude each other; no
 
 
 def pieces_within(paths: Sequence[Path], event: ExactEvent) -> list[list[DistributionPiece]]:
-    """For each independent factor of the output that the event speaks of, the pieces that lie in it.
+    """For each independent factor of the output that the event speaks of, or that is not certain, the pieces in it.
 
     The probability of the event is the product over the factors of the sums over their pieces. Ends of spans are
     taken as the rational numbers that the floats denote; lattice points within 1e-6 of an end belong to the span.
@@ -303,7 +303,7 @@ def pieces_within(paths: Sequence[Path], event: ExactEvent) -> list[list[Distrib
     parts = factors(paths)
     if not all(_speaks_apart(event, factor) for factor in parts):
         parts = factors(paths, split=False)
-    return [_pieces(event, factor) for factor in parts if _speaks(event, factor)]
+    return [_pieces(event, factor) for factor in parts if _speaks(event, factor) or not _is_certain(factor)]
 
 
 def _places(factor: Factor, key: ClassKey) -> dict[int, int]:
@@ -324,6 +324,11 @@ def _speaks(event: ExactEvent, factor: Factor) -> bool:
     named = {position for _, position, _ in event.equal}
     named |= {position for entry in event.linear_entries for position, _ in entry.terms}
     return factor.positions is None or not named.isdisjoint(factor.positions)
+
+
+def _is_certain(factor: Factor) -> bool:
+    """Whether it has probability 1 by itself: the weight of a path, and what it asks of noise, may be apart."""
+    return all(piece.weight == 1 and not piece.conditions for pieces in factor.classes.values() for piece in pieces)
 
 
 def _pieces(event: ExactEvent, factor: Factor) -> list[DistributionPiece]:

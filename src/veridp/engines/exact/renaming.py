@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.engines.exact.event import ExactEvent, LeafPattern, LinearEntry, NumberSpan, equals
+from veridp.engines.exact.event import ExactEvent, LeafPattern, LinearEntry, NumberSpan, Tie, equals
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
@@ -283,9 +283,8 @@ class Readings:
         if not renamings and not self.leaves_unread:
             return event
         within = tuple(_shown(renamings, entry, spans) for entry, spans in event.within)
-        if any(
-            place in renamings for ties in (event.tied, *event.untied) for tie in ties for place, _ in tie.entry.terms
-        ):
+        untied = [tie for ties in event.untied if not _are_constants(ties) for tie in ties]
+        if any(place in renamings for tie in (*event.tied, *untied) for place, _ in tie.entry.terms):
             raise NotExact("the event that shows the loss ties several numbers that functions were applied to")
         template = event.template and self._with_patterns(event.template, renamings)
         return replace(event, template=template, within=within, either=tuple(map(self.shown, event.either)))
@@ -310,6 +309,11 @@ class Readings:
         read = [how for (_, where), ways in self.seen.items() if where == place for how in ways]
         constants = [how[1] for how in read if isinstance(how, tuple) and is_finite_number(how[1])]
         return OtherNumbers(frozenset(map(float, constants)))
+
+
+def _are_constants(ties: Sequence[Tie]) -> bool:
+    """Whether they say which constants other outputs have in place of single entries: that is said of outputs."""
+    return all(not tie.step and len(tie.entry.terms) == 1 and tie.entry.terms[0][1] == 1 for tie in ties)
 
 
 Ways = Mapping[int, Mapping[Renaming | None, set[frozenset[Guard]]]]
