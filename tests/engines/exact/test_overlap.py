@@ -126,9 +126,20 @@ def integers_beside_numbers(rng: Any, data: Any) -> Any:
 
 
 @pytest.mark.parametrize("mechanism", [entangled, integers_beside_numbers])
-def test_integers_that_depend_on_other_numbers_have_no_exact_loss(mechanism: Callable[..., Any]) -> None:
-    with pytest.raises(NotExact, match="depend on other numbers"):
-        compare(mechanism, 0, 1)
+def test_integers_that_depend_on_other_numbers_have_an_epsilon_and_no_delta(mechanism: Callable[..., Any]) -> None:
+    """The first has the least output (1, 2) on 0 alone, the second (y, 2) for y between 1 and 2."""
+    found = compare(mechanism, 0, 1)
+    assert math.isinf(found.epsilon)
+    with pytest.raises(NotExact, match="cannot be computed"):
+        found.delta(0.3)
+
+
+def both_clamped(rng: Any, data: Any) -> Any:
+    return [max(0, x + spread(rng)) for x in data]
+
+
+def test_integers_of_several_paths_are_looked_at_where_they_are() -> None:
+    assert compare(both_clamped, [1, 2], [2, 3]).epsilon == pytest.approx(2 * math.log(2), rel=1e-12)
 
 
 def halves(rng: Any, data: Any) -> Any:

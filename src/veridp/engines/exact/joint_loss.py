@@ -104,7 +104,8 @@ class JointLoss(PrivacyLoss):
     """The outputs of a class with several entangled numeric entries.
 
     The supremum is the best of a search from the places where kinks meet and from the tails: a lower bound on the
-    true one, in practice equal to it. The masses of where the loss exceeds a level are not computed.
+    true one, in practice equal to it. Entries that move in whole steps are looked at where they are, and the search
+    does not go on from there. The masses of where the loss exceeds a level are not computed.
     """
 
     entries: tuple[LinearEntry, ...]
@@ -115,6 +116,11 @@ class JointLoss(PrivacyLoss):
         turned = JointLoss(self.entries, self.right, self.left)
         turned.__dict__.update(_centres=self._centres, _sides=self._sides[::-1], _starts=self._starts)
         return turned
+
+    @cached_property
+    def _in_steps(self) -> list[bool]:
+        """Which entries move in whole steps."""
+        return [not number.continuous for number in self.left.pieces[0].numbers]
 
     @cached_property
     def _centres(self) -> tuple[Number, ...]:
@@ -144,6 +150,8 @@ class JointLoss(PrivacyLoss):
             around = [
                 level + shift * self._scale for level in levels for shift in (-20, -3, -0.7, -0.01, 0.01, 0.7, 3, 20)
             ]
+            if self._in_steps[place]:  # their remainders are those of the centres, which are 0 here
+                around = [float(round(level)) for level in around]
             columns.append(sorted(set(around)))
         grid = itertools.islice(itertools.product(*columns), STARTS)
         return np.array(list(grid))
@@ -158,7 +166,9 @@ class JointLoss(PrivacyLoss):
         losses = self._start_losses
         order = np.argsort(losses)[::-1]
         best, point = float(losses[order[0]]), self._starts[order[0]]
-        if math.isfinite(best) and not (len(order) > CLIMBS and best - losses[order[CLIMBS]] < FLAT):
+        if any(self._in_steps) or not math.isfinite(best):
+            return best, point
+        if not (len(order) > CLIMBS and best - losses[order[CLIMBS]] < FLAT):
             settings = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 300}
             for start in self._starts[order[:CLIMBS]]:
                 found = minimize(lambda z: -self._losses(z[None, :])[0], start, method="Nelder-Mead", options=settings)
@@ -182,9 +192,9 @@ class JointLoss(PrivacyLoss):
 
     def above(self, level: float) -> tuple[float, float]:
         top, bottom = self.supremum, -self.backward
-        if level >= top:
+        if level >= top and not any(self._in_steps):
             return 0.0, 0.0
-        if level < bottom:
+        if level < bottom and not any(self._in_steps):
             return self.masses()
         raise NotExact(
             f"δ over {len(self.entries)} entangled numeric entries cannot be computed; use an engine that samples"

@@ -111,7 +111,7 @@ class _Space:
         if (entries, kind) not in self.numeric:
             sides = Numbers(tuple(map(collapsed, left))), Numbers(tuple(map(collapsed, right)))
             several = len(entries) > 1
-            if several and not all(map(_smooth, (*left, *right))):
+            if several and not _on_one_lattice((*left, *right)):
                 raise NotExact("integers that depend on other numbers of the output have no exact loss here")
             self.numeric[entries, kind] = (
                 JointLoss(entries, *sides) if several else along(entries[0], *sides, _lattice(left, right))
@@ -209,7 +209,7 @@ class _Class:
         """The ties that tell outputs of this class from those of others that look alike: kept, and never all kept."""
         apart = [[Tie(self._number(k), value, 0) for k, value in fixed.items()] for fixed in self.constants]
         if not self.others:
-            return (), tuple(map(tuple, apart))
+            return (), tuple(dict.fromkeys(map(tuple, apart)))
         mine, *theirs = (self._ties(key) for key in (self.key, *self.others))
         tied = tuple(tie for tie in mine if not all(tie in ties for ties in theirs))
         rest = [
@@ -217,7 +217,7 @@ class _Class:
             for ties in theirs
             if not any(tie.excludes(other) for tie in mine for other in ties)
         ]
-        return tied, tuple(tuple(ties) for ties in (*rest, *apart) if ties)
+        return tied, tuple(dict.fromkeys(tuple(ties) for ties in (*rest, *apart) if ties))
 
     def _ties(self, key: ClassKey) -> tuple[Tie, ...]:
         """What the numbers of a class keep, in terms of the whole output."""
@@ -253,9 +253,11 @@ class _Class:
         return names[place]
 
 
-def _smooth(piece: DistributionPiece) -> bool:
-    """Whether its numbers have a density: no combination of them moves in steps."""
-    return all(number.continuous for number in piece.numbers) and not grids(piece.numbers)
+def _on_one_lattice(pieces: Sequence[DistributionPiece]) -> bool:
+    """Whether each number is continuous, or moves in whole steps with one remainder, and no combination has steps."""
+    columns = list(zip(*(piece.numbers for piece in pieces), strict=True))
+    alike = [{None if n.continuous else exact(n.constant % 1) for n in column} for column in columns]
+    return all(len(kinds) == 1 for kinds in alike) and not any(grids(piece.numbers) for piece in pieces)
 
 
 def _linear_entry(slots: Sequence[tuple[int, str]], combination: Combination) -> LinearEntry:
