@@ -30,9 +30,10 @@ from veridp.collect.receipts import TreeHead
 from veridp.collect.service import store, tree
 from veridp.collect.service.background import Known
 from veridp.collect.service.database import Database
+from veridp.collect.service.handlers import _listed
 from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.operations import status_of
-from veridp.collect.service.schema import metadata, tallies, tree_heads, tree_nodes
+from veridp.collect.service.schema import tallies, tree_heads, tree_nodes
 from veridp.collect.task import Session
 
 KEYS, SIGNING = NonceKeys((bytes(32),)), SigningKey(bytes(32))
@@ -41,6 +42,7 @@ REPEATS = 9
 MOST_GROWTH = 1.5  # of the work, where the rows are a thousand times as many: trees get deeper
 OPENING_BYTES = 367
 
+TABLES = "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
 TOKENS = {
     "postgresql": "INSERT INTO tokens SELECT :task, sha256(int8send(i)) FROM generate_series(1, :rows) AS i",
     "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :rows) "
@@ -64,8 +66,8 @@ def fill(database: Database, rows: int) -> None:
         store.put_task(connection, TASK)
     with database.writer.begin() as connection:
         if connection.dialect.name == "postgresql":
-            for table in metadata.sorted_tables:
-                connection.execute(text(f"ALTER TABLE {table.name} SET (autovacuum_enabled = off)"))
+            for name in connection.execute(text(TABLES)).scalars().all():
+                connection.execute(text(f"ALTER TABLE {name} SET (autovacuum_enabled = off)"))
         connection.execute(text(TOKENS[connection.dialect.name]), {"task": TASK.name, "rows": rows})
         connection.execute(text(SESSIONS), {"opening": bytes(OPENING_BYTES), "outputs": b"\x91\x07"})
         nodes = [
@@ -165,7 +167,7 @@ class Requests:
         yield "head", lambda: self.read(lambda c: tree.head_of(c, TASK))
         yield "consistency", lambda: self.read(lambda c: tree.consistency_of(c, TASK, 400, 997))
         yield "status", lambda: self.read(lambda c: status_of(c, TASK, now))
-        yield "tasks", lambda: self.read(store.task_names)
+        yield "tasks", lambda: self.read(_listed)
         yield "1000 tokens", lambda: self.written(lambda c: store.put_tokens(c, TASK, self.many()))
 
     def many(self) -> list[bytes]:
@@ -209,30 +211,6 @@ def compared(few: dict[str, RequestCost], many: dict[str, RequestCost], what: st
     return [name for name, cost in many.items() if cost.work > MOST_GROWTH * few[name].work + 10]
 
 
-def partitions(url: str, rows: int, parts: int = 16) -> str:
-    """What it is worth to PostgreSQL that a table is in partitions: the pages that one change by key touches."""
-    database, found = Database.open(url), {}
-    with database.writer.begin() as connection:
-        for name, kind in (("whole", ""), ("parted", "PARTITION BY HASH (id)")):
-            connection.execute(text(f"CREATE TABLE {name} (id bytea PRIMARY KEY, opening bytea) {kind}"))
-        for part in range(parts):
-            place = f"FOR VALUES WITH (MODULUS {parts}, REMAINDER {part})"
-            connection.execute(text(f"CREATE TABLE parted_{part} PARTITION OF parted {place}"))
-        for name in ("whole", "parted"):
-            rows_of = "SELECT sha256(int8send(i)), :opening FROM generate_series(1, :rows) AS i"
-            given = {"opening": bytes(OPENING_BYTES), "rows": rows}
-            connection.execute(text(f"INSERT INTO {name} {rows_of}"), given)
-            connection.execute(text("ANALYZE"))
-            pages = []
-            for number in range(1, rows, rows // 50):
-                changed = f"UPDATE {name} SET opening = '' WHERE id = sha256(int8send({number}))"  # noqa: S608
-                plan = connection.execute(text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {changed}")).scalar_one()
-                pages.append(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
-            found[name] = statistics.mean(pages)
-    database.close()
-    return f"a change by key among {rows} rows: {found['whole']:.1f} pages, in {parts} partitions {found['parted']:.1f}"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -247,9 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.only != "sqlite":
         with servers.postgres() as cluster:
             few, many = (measured(cluster.new_database(), rows) for rows in (given.few, given.rows))
-            parted = partitions(cluster.new_database(), given.rows)
         grown += compared(few, many, "pages")
-        print(parted)
     print(f"requests whose cost grows with the rows: {', '.join(grown) or 'none'}")
     return 1 if grown else 0
 

@@ -22,7 +22,7 @@ DOMAINS: dict[str, dict[str, Any]] = {
 
 
 def made(mechanism: str, **changes: Any) -> Task:
-    fields = {"name": "small", "mechanism": mechanism, "epsilon": math.log(2), **DOMAINS[mechanism]}
+    fields = {"name": "small", "mechanism": mechanism, "epsilon": math.log(2), **DOMAINS.get(mechanism, {})}
     return Task(**{**fields, **changes})
 
 

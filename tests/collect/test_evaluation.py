@@ -84,7 +84,7 @@ def test_the_open_questions_are_answered_with_exact_numbers() -> None:
     assert sampled.error == pytest.approx(math.sqrt(3) / 2 / math.tanh(sampled.epsilon / 2))
     assert split.error == pytest.approx(1 / 2 / math.tanh(split.epsilon / 6))
     assert (sampled.entries, split.entries) == (8 + 3, 3 * (11 + 8))
-    played = {(row.protocol, row.attack): row for row in played_attacks(adult_ages(), 20)}
+    played = {(row.protocol, row.attack): row for row in played_attacks(adult_ages(), 8)}
     assert played["SR-HO", "drop-out"].played == played["SR-HO", "drop-out"].exact == pytest.approx(163)
     assert played["PM-HO", "best-vector"].exact == pytest.approx(113.464, abs=1e-3)
     assert all(abs(row.played - row.exact) <= 5 * row.error + 1e-9 for row in played.values())

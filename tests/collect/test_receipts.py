@@ -16,7 +16,7 @@ from veridp.collect import Client, MemoryVault, Session, Task
 from veridp.collect.attacks import new_session
 from veridp.collect.client import Record
 from veridp.collect.merkle import inclusion_path, joined, leaf_hash, root_of
-from veridp.collect.receipts import Receipt, TreeHead, entry_kept, entry_of
+from veridp.collect.receipts import Receipt, StepCounts, TreeHead, entry_kept, entry_of
 from veridp.collect.transcript import Audit, audit, written
 from veridp.errors import BadInput
 
@@ -40,10 +40,16 @@ def played(task: Task, number: int) -> list[tuple[Session, Record]]:
     return found
 
 
-def signed(task: Task, some: list[Session], key: Ed25519PrivateKey = KEY) -> TreeHead:
+def signed(
+    task: Task,
+    some: list[Session],
+    key: Ed25519PrivateKey = KEY,
+    counts: StepCounts | None = None,
+    time: int = NOW,
+) -> TreeHead:
     """The head that a server signs for these sessions."""
     public = key.public_key().public_bytes_raw()
-    head = TreeHead(task.digest, len(some), NOW, root_of(len(some), nodes(some)), public)
+    head = TreeHead(task.digest, len(some), time, root_of(len(some), nodes(some)), public, counts=counts)
     return replace(head, signature=key.sign(head.content))
 
 
@@ -56,9 +62,9 @@ def nodes(some: list[Session]) -> Callable[[int, int], bytes]:
     return node
 
 
-def audited(task: Task, some: list[Session], head: TreeHead | None, **given: Any) -> Audit:
+def audited(task: Task, some: list[Session], head: TreeHead | None, closed_at: int = NOW, **given: Any) -> Audit:
     tokens = sorted({session.token for session in some})
-    return audit(io.BytesIO(b"".join(written(task, NOW, some, tokens, head))), **given)
+    return audit(io.BytesIO(b"".join(written(task, closed_at, some, tokens, head))), **given)
 
 
 def with_receipt(record: Record, place: int, some: list[Session]) -> Record:
@@ -121,6 +127,54 @@ def test_what_a_server_does_to_a_signed_log_is_found(task: Task) -> None:
     assert "another task" in " ".join(audited(task, some, signed(task, some), heads=[signed(other, [])]).faults)
 
 
+def left(task: Task, numbers: range, *, challenged: bool, expires: int = 100) -> list[Session]:
+    """Sessions that clients left, which ended long before NOW."""
+    found = []
+    for number in numbers:
+        rng = random.Random(1000 + number)
+        client, session = Client(task.protocol, task.verifier, MemoryVault(), rng), new_session(task, rng)
+        session = replace(session, token=bytes([number]) * 32, expires=expires)
+        if challenged:
+            session = session.committed(client.commit(session.invitation, "bee"), 0, task.verifier)
+        found.append(session)
+    return found
+
+
+def test_sessions_that_clients_left_are_not_dropped_or_made_up_later(task: Task) -> None:
+    """They are no entries of the tree, but count in the abort rate and in the bounds; heads bind how many they are."""
+    some = [session for session, _ in played(task, 4)]
+    silent, leavers = left(task, range(10, 12), challenged=False), left(task, range(20, 23), challenged=True)
+    true, shown = StepCounts(9, 7), [*some, *silent, *leavers]
+    head = signed(task, some, counts=true)
+    found = audited(task, shown, head)
+    assert found.good, found.faults
+    assert (found.attendance.expired_challenged, found.attendance.expired_invited) == (3, 2)
+    begun_since = left(task, range(30, 33), challenged=True, expires=NOW + 30)
+    assert audited(task, [*shown, *begun_since], head).good
+    assert audited(task, shown, head, heads=[signed(task, some[:2])]).good  # a head of an older server
+
+    disguised = [replace(each, commit=None, nonce=b"") for each in leavers]  # as if they had never seen their report
+    removed = {"one of them": shown[:-1], "what they knew": [*some, *silent, *disguised]}
+    for what, rewritten in removed.items():
+        number = StepCounts(len(rewritten), len(rewritten) - sum(each.commit is None for each in rewritten))
+        assert "some were removed" in " ".join(audited(task, rewritten, head).faults), what
+        later = signed(task, some, counts=number)
+        assert audited(task, rewritten, later).good  # without the earlier head nobody would know
+        assert "some were removed" in " ".join(audited(task, rewritten, later, heads=[head]).faults), what
+        assert "some were removed" in str(later.follows(head, [])), what
+    delayed = [*some, *silent, *(replace(each, expires=NOW + 2000) for each in leavers)]  # as if they were under way
+    at_last = signed(task, some, counts=true, time=NOW + 1500)
+    assert audited(task, delayed, at_last, closed_at=NOW + 1500).attendance.pending_challenged == 3
+    assert "some were removed" in " ".join(audited(task, delayed, at_last, heads=[head], closed_at=NOW + 1500).faults)
+    for more in (left(task, range(40, 41), challenged=True), left(task, range(40, 41), challenged=False)):
+        assert "some were added" in " ".join(audited(task, [*shown, *more], head).faults)
+    early = signed(task, some, counts=true, time=NOW + 1000)
+    assert "after the log was written" in " ".join(audited(task, shown, early).faults)
+    assert "some were removed" in str(signed(task, some).follows(head, []))
+    assert signed(task, some, counts=StepCounts(10, 7)).follows(head, []) is None
+    assert head.follows(signed(task, some), []) is None
+
+
 def test_a_receipt_is_for_one_session_alone(task: Task) -> None:
     both = played(task, 4)
     some = [session for session, _ in both]
@@ -141,6 +195,16 @@ def test_heads_and_receipts_that_are_not_genuine_are_refused(task: Task) -> None
     for change in ({"size": 3}, {"time": 1}, {"root": bytes(32).hex()}, {"key": bytes(32).hex()}, {"task": "00" * 32}):
         with pytest.raises(BadInput, match="not signed"):
             TreeHead.from_document({**document, **change})
+    counted = signed(task, some, counts=StepCounts(5, 3))
+    assert TreeHead.from_document(counted.to_document()) == counted
+    for more in ({"begun": 4}, {"challenged": 2}):
+        with pytest.raises(BadInput, match="not signed"):
+            TreeHead.from_document({**counted.to_document(), **more})
+    uncounted = {name: part for name, part in counted.to_document().items() if name not in ("begun", "challenged")}
+    with pytest.raises(BadInput, match="not signed"):
+        TreeHead.from_document(uncounted)
+    with pytest.raises(BadInput, match="not the head of a log"):
+        TreeHead.from_document({**counted.to_document(), "begun": -1})
     for wrong in ("", "[]", "{}", "null", json.dumps({**document, "size": True}), json.dumps({**document, "root": 1})):
         with pytest.raises(BadInput, match="not the head of a log"):
             TreeHead.from_json(wrong)

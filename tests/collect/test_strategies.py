@@ -12,19 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veridp.collect import VOLH, Rates, Reason, Refused, Task
+from veridp.collect import MECHANISMS, VOLH, Rates, Reason, Refused, Task
 from veridp.collect.attacks import new_session
 from veridp.collect.estimate import Attendance, PoisoningStanding, corners, estimate_from, robustness, session_draws
 from veridp.collect.estimate import session_worth as worth_of
-from veridp.collect.harmless import Harmless, InvitationDraw
+from veridp.collect.harmless import Counts, Harmless, InvitationDraw
 from veridp.collect.strategies import strategies
 from veridp.errors import BadInput
 
+ATTRIBUTES = ("age=17..90", "hours=1..99", "balance=-5..5")
+Report = tuple[int, ...]
 FEW: dict[str, dict[str, Any]] = {
     "vgrr": {"items": ("a", "b", "c")},
     "volh": {"items": ("a", "b")},
     "grr-ho": {"resolution": 3},
+    "sr-smp": {"items": ATTRIBUTES},
+    "sr-spl": {"items": ATTRIBUTES[:2], "epsilon": math.log(4)},
 }
+TARGETS = {"volh": (0, 1), "sr-smp": (0,)}  # for others, those of the default
 
 
 def of(mechanism: str, small_task: Callable[..., Task]) -> Harmless:
@@ -96,35 +101,45 @@ def test_only_hashed_protocols_show_what_bears_on_the_report(task: Task) -> None
 def played(
     protocol: Harmless, draws: list[InvitationDraw], free_invitation: bool, free_challenge: bool
 ) -> Iterator[Fraction]:
-    """The mean score of a session that counts, of every strategy: for each draw leave, or commit to a corner and stay
-    for some of the reports. A departure that counts is completed as it would have gone on."""
+    """The mean score of a session that counts, of every strategy: for each draw leave, or commit to a corner in each
+    block and stay for some of the reports. A departure that counts is completed as it would have gone on."""
     layout = protocol.layout
-    stays = [set(stay) for n in range(1, layout.values + 1) for stay in itertools.combinations(range(layout.values), n)]
-    acts = [None, *itertools.product(corners(layout), stays)]
+    reports = list(itertools.product(range(layout.values), repeat=layout.blocks))
+    stays = [set(stay) for n in range(1, len(reports) + 1) for stay in itertools.combinations(reports, n)]
+    vectors = list(itertools.product(corners(layout), repeat=layout.blocks))
+    acts = [None, *itertools.product(vectors, stays)]
+
+    def outcomes(vector: tuple[Counts, ...], draw: InvitationDraw) -> Iterator[tuple[Report, Fraction, int]]:
+        for report in reports:
+            chosen = list(zip(vector, draw.supports, report, strict=True))
+            likely = math.prod(
+                (Fraction(counts[value], layout.length) for counts, _, value in chosen), start=Fraction(1)
+            )
+            yield report, likely, sum(row[value] for _, row, value in chosen)
+
+    known = [{vector: list(outcomes(vector, draw)) for vector in vectors} for draw in draws]
     for strategy in itertools.product(acts, repeat=len(draws)):
         score = number = Fraction(0)
-        for act, draw in zip(strategy, draws, strict=True):
-            (row,) = draw.supports
+        for act, draw, found in zip(strategy, draws, known, strict=True):
             if act is None:
                 if not free_invitation:  # completed in the best way there is
-                    best = max(sum(c * r for c, r in zip(v, row, strict=True)) for v in corners(layout))
-                    score += draw.probability * Fraction(best, layout.length)
+                    best = max(sum((p * raw for _, p, raw in some), Fraction(0)) for some in found.values())
+                    score += draw.probability * best
                     number += draw.probability
                 continue
-            counts, stay = act
-            for value, (count, raw) in enumerate(zip(counts, row, strict=True)):
-                if value in stay or not free_challenge:
-                    score += draw.probability * Fraction(count * raw, layout.length)
-                    number += draw.probability * Fraction(count, layout.length)
+            vector, stay = act
+            for report, likely, raw in found[vector]:
+                if report in stay or not free_challenge:
+                    score += draw.probability * likely * raw
+                    number += draw.probability * likely
         if number:
             yield score / number
 
 
-@pytest.mark.parametrize("mechanism", ["vgrr", "volh", "grr-ho", "sr-ho", "pm-ho"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_no_strategy_does_better_than_the_table_says(mechanism: str, small_task: Callable[..., Task]) -> None:
-    """All strategies of a small protocol, each with its exact score. (Unary encoding has several blocks.)"""
-    protocol = of(mechanism, small_task)
-    targets = [0, 1] if mechanism == "volh" else None
+    """All strategies of a small protocol, each with its exact score."""
+    protocol, targets = of(mechanism, small_task), TARGETS.get(mechanism)
     draws, worth = list(session_draws(protocol, targets)), worth_of(protocol, targets)
     assert sum(draw.probability for draw in draws) == 1
     found = strategies(protocol, targets)

@@ -26,7 +26,7 @@ from veridp.collect.harmless import log_ratio, rates
 from veridp.collect.merkle import inclusion_path, joined, leaf_hash, root_of
 from veridp.collect.messages import digest, encode, selected
 from veridp.collect.protocols import VOLH
-from veridp.collect.receipts import Receipt, TreeHead, entry_of
+from veridp.collect.receipts import Receipt, StepCounts, TreeHead, entry_of
 from veridp.collect.task import packed_values
 
 PACKAGE = Path(veridp.collect.__file__).parent / "javascript"
@@ -67,7 +67,8 @@ def vectors() -> dict[str, Any]:
         ],
         "logarithms": [[*pair, log_ratio(*pair)] for pair in ((3, 1), (8, 3), (11, 10), (2981, 1), (10000, 9999))],
         "sessions": [_session(task, number) for number, task in enumerate(TASKS)],
-        "receipt": _receipt(TASKS[0]),
+        "receipt": _receipt(TASKS[0], StepCounts(8, 6)),
+        "receipt_of_an_older_server": _receipt(TASKS[0], None),
     }
 
 
@@ -124,7 +125,7 @@ def _session(task: Task, seed: int) -> dict[str, Any]:
     return found
 
 
-def _receipt(task: Task) -> dict[str, Any]:
+def _receipt(task: Task, counts: StepCounts | None) -> dict[str, Any]:
     """The receipt of the fourth of five sessions."""
     decided, records = [], []
     for number in range(5):
@@ -143,7 +144,8 @@ def _receipt(task: Task) -> dict[str, Any]:
         return joined(node(level - 1, 2 * place), node(level - 1, 2 * place + 1))
 
     key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-    head = TreeHead(task.digest, 5, 1_700_000_000, root_of(5, node), key.public_key().public_bytes_raw())
+    public = key.public_key().public_bytes_raw()
+    head = TreeHead(task.digest, 5, 1_700_000_000, root_of(5, node), public, counts=counts)
     receipt = Receipt(3, tuple(inclusion_path(3, 5, node)), replace(head, signature=key.sign(head.content)))
     assert receipt.shows(records[3])
     kept = ("invitation", "nonce", "commitment", "opening", "verdict")

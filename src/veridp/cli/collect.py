@@ -20,6 +20,7 @@ from veridp.cli.collect_audit import (
     show_head,
     show_status,
     show_tokens_root,
+    utc,
     verify_log,
 )
 from veridp.cli.options import AsJson, Confidence, Time
@@ -162,8 +163,6 @@ def list_tasks(
 ) -> int:
     """List all tasks of a server: until when they are open, and how many reports they have."""
     need_extra()
-    from datetime import UTC, datetime
-
     from rich.table import Table
 
     with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
@@ -173,8 +172,7 @@ def list_tasks(
         return 0
     table = Table("task", "mechanism", "ε", "accepted", "open until")
     for each in found:
-        until = datetime.fromtimestamp(each["closes"], UTC).isoformat(" ", "seconds").removesuffix("+00:00")
-        cells = f"{each['epsilon']:.6g}", str(each["accepted"]), f"{until} UTC"
+        cells = f"{each['epsilon']:.6g}", str(each["accepted"]), utc(each["closes"])
         table.add_row(each["task"], each["mechanism"], *cells)
     show(table)
     return 0
@@ -336,16 +334,10 @@ def _status_at(url: str, name: str, confidence: float) -> dict[str, Any]:
 
 
 def _log_at(url: str, name: str) -> Iterator[bytes]:
-    import time
-
-    from veridp.collect.service import store
-    from veridp.collect.service.tree import head_of
-    from veridp.collect.transcript import written
+    from veridp.collect.service.tree import log_of
 
     with _reading(url) as connection:
-        task = store.get_task(connection, name)
-        parts = store.all_sessions(connection, task), store.all_tokens(connection, task)
-        yield from written(task, int(time.time()), *parts, head=head_of(connection, task))
+        yield from log_of(connection, name)
 
 
 @contextlib.contextmanager

@@ -104,11 +104,23 @@ def verify_log(
     else:
         show_status(document, False)
         if found.head is not None:
-            show(f"signed for {found.head.size} decided sessions with the key {found.head.key.hex()}")
+            decided = f"{found.head.size} decided sessions, with the key {found.head.key.hex()}"
+            show(f"signed at {utc(found.head.time)} for {decided}")
+            show(f"its head counts {found.head.counts or 'no sessions that clients left: it is of an older server'}")
         show("\n".join(found.faults) if found.faults else "every session is as it should be")
         if found.fault_count > len(found.faults):
             show(f"… {found.fault_count} faults in all")
     return HOLDS if found.good else FAILS
+
+
+def utc(seconds: int) -> str:
+    """The time so many seconds after the beginning of 1970."""
+    from datetime import UTC, datetime
+
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return "a time after the year 9999"
 
 
 def show_status(status: dict[str, Any], as_json: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -178,6 +178,7 @@ def rates(epsilon: float, closeness: float = CLOSENESS, parts: int = 1) -> Rates
     )
 
 
+@lru_cache(maxsize=4096)  # by far the most of what reading a task takes
 def log_ratio(numerator: int, denominator: int) -> float:
     """ln(numerator / denominator), correctly rounded to a double."""
     with localcontext() as context:

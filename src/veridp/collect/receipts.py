@@ -1,15 +1,16 @@
 """Receipts: what a client can show if a server leaves its session out of the log, or changes it.
 
 The decided sessions of a task are the entries of an append-only Merkle tree, as in Certificate Transparency. The server
-signs its head: the size and the root. A receipt is a signed head with the path that shows the client's own session
-under it. Whoever has two heads can ask for the path that shows that the later tree begins with the earlier one; a
-server that rewrites what it has signed, or signs two histories, has no such path.
+signs its head: the size and the root, and how many sessions had begun, which includes those that clients left. A
+receipt is a signed head with the path that shows the client's own session under it. Whoever has two heads can ask for
+the path that shows that the later tree begins with the earlier one; a server that rewrites what it has signed, or signs
+two histories, has no such path.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -22,7 +23,8 @@ from veridp.collect.messages import DIGEST_BYTES, Invitation, decode, encode
 from veridp.collect.task import Session
 from veridp.errors import BadInput, extra
 
-PURPOSE = b"veridp tree head 1\0"  # of the signature: it is good for nothing else
+PURPOSE = b"veridp tree head 2\0"  # of the signature: it is good for nothing else
+PURPOSE_WITHOUT_COUNTS = b"veridp tree head 1\0"
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
 
 
@@ -66,8 +68,26 @@ def _document(text: str | bytes) -> Any:
 
 
 @dataclass(frozen=True)
+class StepCounts:
+    """How many sessions had begun, and how many of them had a challenge, whatever became of them."""
+
+    begun: int
+    challenged: int
+
+    def __str__(self) -> str:
+        return f"{self.begun} sessions that had begun, {self.challenged} of them with a challenge"
+
+    def covers(self, other: StepCounts) -> bool:
+        """Whether there are as many of both."""
+        return self.begun >= other.begun and self.challenged >= other.challenged
+
+
+@dataclass(frozen=True)
 class TreeHead:
-    """The size and root of a task's tree at a time (seconds since 1970), signed (Ed25519) with a key."""
+    """The size and root of a task's tree at a time (seconds since 1970), signed (Ed25519) with a key.
+
+    Heads of older servers have no counts.
+    """
 
     task: bytes
     size: int
@@ -75,11 +95,15 @@ class TreeHead:
     root: bytes
     key: bytes
     signature: bytes = b""
+    counts: StepCounts | None = None
 
     @cached_property
     def content(self) -> bytes:
         """What is signed."""
-        return PURPOSE + self.task + self.size.to_bytes(8, "big") + self.time.to_bytes(8, "big") + self.root
+        if self.counts is None:
+            return PURPOSE_WITHOUT_COUNTS + self.task + _packed(self.size, self.time) + self.root
+        counted = _packed(self.size, self.time, self.counts.begun, self.counts.challenged)
+        return PURPOSE + self.task + counted + self.root
 
     @property
     def signed(self) -> bool:
@@ -95,23 +119,26 @@ class TreeHead:
 
     def to_document(self) -> dict[str, Any]:
         given = {"task": self.task, "root": self.root, "key": self.key, "signature": self.signature}
-        return {"size": self.size, "time": self.time, **{name: value.hex() for name, value in given.items()}}
+        counted = {} if self.counts is None else asdict(self.counts)
+        return {"size": self.size, "time": self.time, **counted, **{name: part.hex() for name, part in given.items()}}
 
     @classmethod
     def from_document(cls, document: Any) -> TreeHead:
         """The head that a JSON object describes; refuses one whose signature is not that of its key."""
         try:
             size, time = document["size"], document["time"]
+            counts = StepCounts(document["begun"], document["challenged"]) if "begun" in document else None
             task, root, key, signature = (
                 bytes.fromhex(document[name]) for name in ("task", "root", "key", "signature")
             )
-            whole = type(size) is int and type(time) is int and 0 <= size < 1 << 63 and 0 <= time < 1 << 63
+            numbers = (size, time) if counts is None else (size, time, counts.begun, counts.challenged)
+            whole = all(type(number) is int and 0 <= number < 1 << 63 for number in numbers)
             lengths = (len(task), len(root), len(key), len(signature))
             if not whole or lengths != (DIGEST_BYTES, DIGEST_BYTES, KEY_BYTES, SIGNATURE_BYTES):
                 raise ValueError
         except (KeyError, TypeError, ValueError):
             raise BadInput("not the head of a log; get one with veridp collect head") from None
-        head = cls(task, size, time, root, key, signature)
+        head = cls(task, size, time, root, key, signature, counts)
         if not head.signed:
             raise BadInput("the head of the log is not signed with its key; get it anew with veridp collect head")
         return head
@@ -128,7 +155,13 @@ class TreeHead:
             return f"the log had {earlier.size} sessions and has {self.size}: some were removed"
         if not is_consistent(earlier.size, earlier.root, self.size, self.root, path):
             return f"the first {earlier.size} sessions of the log are not what they were: it was rewritten"
+        if earlier.counts is not None and not (self.counts and self.counts.covers(earlier.counts)):
+            return f"the log counted {earlier.counts}, and now {self.counts or 'none'}: some were removed"
         return None
+
+
+def _packed(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(8, "big") for number in numbers)
 
 
 # ------------------------------------------------------------------------------------------------------------- receipts

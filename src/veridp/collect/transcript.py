@@ -7,13 +7,15 @@ shows that nothing is missing at the end.
 A log alone cannot show that its server left a session out or made one up. The clients can: each has its own session in
 its state file, with a receipt. And whoever issued the tokens can: their `tokens_root`, published before the collection,
 fixes who may take part, and every session must have a token of its own. Heads that were signed before must fit the log:
-one that does not shows that it was rewritten.
+one that does not shows that it was rewritten. They also count the sessions that had begun, so that none which a client
+left can be dropped, or made up, later.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -45,13 +47,15 @@ from veridp.collect.messages import (
     packed,
     promise,
 )
-from veridp.collect.receipts import Receipt, TreeHead, entry_of
+from veridp.collect.receipts import Receipt, StepCounts, TreeHead, entry_of
 from veridp.collect.task import Session, SessionStage, Task
 from veridp.errors import BadInput
 
-FORMAT = "veridp log 4"
+FORMAT = "veridp log 5"
+WITHOUT_COUNTS = "veridp log 4"  # its head says nothing of sessions that were left
 WITHOUT_TOKENS = ("veridp log 2", "veridp log 1")  # the first had nonces that were not sent, too
 OLD_FORMATS = ("veridp log 3", *WITHOUT_TOKENS)  # without a tree
+WITH_HEAD = (FORMAT, WITHOUT_COUNTS)
 RECORD = (bytes, bytes, bytes, int, str, str, bytes | None, bytes | None, list | None, bytes)  # as `written` has them
 TOKENS_TOGETHER = 1000  # in one value of a log
 SKEW = 60  # seconds by which the clocks of servers may differ
@@ -145,8 +149,9 @@ def audit(
     session must have a token of its own, of those that the log lists; with `published_root`, these must be the tokens
     that it binds. The sessions of `own`, which clients kept, must be there as they were, under their receipts. All
     `heads` and those of receipts must be signed with one key, which is `key` where that is given, and be heads of this
-    log: what was signed cannot be rewritten or dropped. A session without a receipt that was left out is found only by
-    its client, and one that the server made up with a token that it kept to itself by nobody.
+    log: what was signed cannot be rewritten or dropped, and the sessions of the log are as many as they count. A
+    session that was left out before it was counted is found only by its client, and one that the server made up with a
+    token that nobody used by nobody.
 
     The log is read once, from start to end, and only hashes, tokens and reports of it are kept. The processes of an
     `executor` verify some sessions each; what is found is the same.
@@ -157,7 +162,7 @@ def audit(
     counts: Counter[str] = Counter()
     found = Audit(task, Attendance(0, 0, 0, 0, 0, 0), tokens=None if old else [], head=head)
     receipts = [(record, Receipt.from_json(record.receipt)) for record in own if record.receipt]
-    tree = _TreeAudit(task, head, [*heads, *(receipt.head for _, receipt in receipts)], key)
+    tree = _TreeAudit(task, closed_at, head, [*heads, *(receipt.head for _, receipt in receipts)], key)
     expected = {decode(record.invitation, Invitation).session: record for record in own}
     seen: set[bytes] = set()
     examine = partial(examined, task.to_json(), closed_at, old)
@@ -168,6 +173,8 @@ def audit(
         complaints = list(result.complaints)
         if result.session in seen:
             complaints.insert(0, "the session occurs twice")
+        else:
+            tree.count(result)
         if result.session in expected:
             complaints += _unlike(*_session(task, record, old), expected.pop(result.session))
         for complaint in complaints:
@@ -196,6 +203,7 @@ class Examined:
     session: bytes = b""
     token: bytes = b""
     kind: str = ""
+    expires: int = 0
     verdict: SessionVerdict | None = None
     leaf: bytes | None = None  # its hash in the tree, if it can have a place there
     complaints: tuple[str, ...] = ()
@@ -223,7 +231,7 @@ def _examined(task: Task, closed_at: int, old: bool, record: object) -> Examined
     with suppress(ValueError):  # a verdict without an opening is a fault of its own
         leaf = leaf_hash(entry_of(session))
     kind = _kind(session, closed_at)
-    return Examined(session.context.session, session.token, kind, session.verdict, leaf, complaints)
+    return Examined(session.context.session, session.token, kind, session.expires, session.verdict, leaf, complaints)
 
 
 def _examined_in_order(
@@ -247,12 +255,22 @@ def _examined_in_order(
 class _TreeAudit:
     """The tree of the log, computed again, beside all heads that were signed."""
 
-    def __init__(self, task: Task, head: TreeHead | None, others: Sequence[TreeHead], key: bytes | None) -> None:
-        self.task, self.head, self.key = task, head, key
+    def __init__(
+        self, task: Task, closed_at: int, head: TreeHead | None, others: Sequence[TreeHead], key: bytes | None
+    ) -> None:
+        self.task, self.closed_at, self.head, self.key = task, closed_at, head, key
         self.heads = [*others] if head is None else [head, *others]
         self.tree = GrowingTree()
         self.sizes = {each.size for each in self.heads}
         self.roots = {0: self.tree.root}
+        self.begun, self.left = _Expiries(), _Expiries()
+
+    def count(self, found: Examined) -> None:
+        """A session that is new."""
+        challenged = not found.kind.endswith(SessionStage.INVITED)
+        self.begun.add(found.expires, challenged=challenged)
+        if found.verdict is None:
+            self.left.add(found.expires, challenged=challenged)
 
     def add(self, found: Examined) -> None:
         """The next session of the log: one of the tree, as long as there are."""
@@ -278,6 +296,41 @@ class _TreeAudit:
                 yield f"a head is signed for {each.size} sessions, and this log has {self.head.size}: some were removed"
             elif self.roots.get(each.size) != each.root:
                 yield f"the first {each.size} sessions are not those whose head was signed: the log was rewritten"
+        yield from self._wrong_counts()
+
+    def _wrong_counts(self) -> Iterator[str]:
+        """Where the log has fewer sessions than a head counts, or more that had ended before it was signed."""
+        if self.head is not None and self.head.time > self.closed_at + SKEW:
+            yield "the head was signed after the log was written"
+        for each in self.heads:
+            if each.counts is None:
+                continue
+            possible = self.begun.until(each.time + self.task.session_seconds + SKEW)
+            left = self.left.until(each.time - SKEW)
+            ended = StepCounts(each.size + left.begun, each.size + left.challenged)
+            if not possible.covers(each.counts):
+                yield f"a head counts {each.counts}, and this log has {possible} by then: some were removed"
+            elif not each.counts.covers(ended):
+                yield f"a head counts {each.counts}, and of this log {ended} had ended by then: some were added"
+
+
+class _Expiries:
+    """When sessions expire: all that had begun, and those with a challenge."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.challenged: list[int] = []
+
+    def add(self, expires: int, *, challenged: bool) -> None:
+        self.begun.append(expires)
+        if challenged:
+            self.challenged.append(expires)
+
+    def until(self, moment: int) -> StepCounts:
+        """How many expire by then."""
+        for each in (self.begun, self.challenged):
+            each.sort()  # which costs little once it is sorted
+        return StepCounts(bisect_right(self.begun, moment), bisect_right(self.challenged, moment))
 
 
 def _unlike(session: Session, promised: bytes, record: Record) -> Iterator[str]:
@@ -377,8 +430,8 @@ def _header(unpacker: msgpack.Unpacker) -> tuple[Task, int, bool, TreeHead | Non
         kind, document, closed_at, *more = next(iter(unpacker))
     except (StopIteration, ValueError, TypeError, msgpack.UnpackException):
         raise BadInput("not a log of veridp collect; make one with veridp collect export") from None
-    head = "".join(more) if kind == FORMAT and len(more) == 1 and isinstance(more[0], str) else ""
-    if kind not in (FORMAT, *OLD_FORMATS) or not isinstance(document, str) or not isinstance(closed_at, int):
+    head = "".join(more) if kind in WITH_HEAD and len(more) == 1 and isinstance(more[0], str) else ""
+    if kind not in (*WITH_HEAD, *OLD_FORMATS) or not isinstance(document, str) or not isinstance(closed_at, int):
         raise BadInput(f"the log has the format {kind!r}, expected {FORMAT!r}")
     signed = TreeHead.from_json(head) if head else None
     return Task.from_json(document), closed_at, kind in WITHOUT_TOKENS, signed

@@ -118,7 +118,8 @@ def _mark(agreement: Agreement) -> str:
 
 def _heading(name: str, title: str, published: Bilingual, said: Sequence[Conclusion]) -> Iterator[str]:
     """The title, what the source reads, and what this run says."""
-    yield f"<h2 id='{name}'>{html.escape(title)}</h2>"
+    whole = title.replace(" = ", "\u00a0=\u00a0")  # narrow screens break the line elsewhere
+    yield f"<h2 id='{name}'>{html.escape(whole)}</h2>"
     yield f"<p class='published'>The source reads: {html.escape(published.en)}</p>"
     for one in said:
         yield f"<p>{_mark(one.standing)}{html.escape(one.text.en)}</p>"
@@ -209,8 +210,8 @@ def _open_questions(protocols: ProtocolStudy) -> Iterator[str]:
     yield (
         "<h3>(3) Finer attacks</h3><p>Malicious clients play whole sessions against the verifier: they may leave after "
         "the invitation (seed-shopping) or after the challenge (drop-out) and return with another token. The score is "
-        "what one accepted report adds to the mean, played and exact; a session that is left counts as an abort, in "
-        "the abort rate and in the worst-case bounds of an estimate.</p>"
+        "what one accepted report adds to the mean, played (± one standard error) and exact; a session that is left "
+        "counts as an abort, in the abort rate and in the worst-case bounds of an estimate.</p>"
     )
     yield _table(
         ("protocol", "attack", "score, played", "±", "exact", "sessions per report", "exact"),

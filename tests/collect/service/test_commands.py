@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shlex
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from sqlalchemy import make_url
+from typer.main import get_command
 
 from veridp.accounting.ledger import Ledger
 from veridp.budget import Deadline
 from veridp.claim import Claim
+from veridp.cli.collect import app
 from veridp.collect import Client, MemoryVault, Task
 from veridp.collect.attacks import new_session, play_honest
 from veridp.collect.client import Record
@@ -200,6 +207,44 @@ def test_serving_needs_a_token_and_both_files_of_tls(veridp: Command, tmp_path: 
     assert "log" in veridp("verify-log", str(tmp_path / "none"), status=2)
 
 
+def test_containers_and_units_start_the_server_as_it_is() -> None:
+    """What `deploy/` runs is understood by today's command, and the files and secrets that it names are there."""
+    deploy = Path(__file__).parents[3] / "deploy"
+
+    commands: Any = get_command(app)
+
+    def parsed(words: list[str]) -> dict[str, Any]:
+        found: dict[str, Any] = commands.commands["serve"].make_context("serve", words).params
+        return found
+
+    def line(start: str, text: str) -> str:
+        (found,) = re.findall(rf"^{start}(.*)$", text, re.MULTILINE)
+        return str(found)
+
+    recipe = (deploy / "Dockerfile").read_text()
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", recipe, re.MULTILINE)
+    assert [name for line in copied for name in line.split() if not (deploy.parent / name).exists()] == []
+    hooks = tomllib.loads((deploy.parent / "pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"]
+    assert hooks["custom"].get("path", "hatch_build.py") in copied[0].split()  # or the build of the image ends here
+    entry = json.loads(line("ENTRYPOINT ", recipe))
+    assert entry[1:3] == ["collect", "serve"]
+    assert parsed(entry[3:])["host"] == "0.0.0.0"  # noqa: S104  of a container
+
+    composed = yaml.safe_load((deploy / "compose.yaml").read_text())
+    server, database = composed["services"]["server"], composed["services"]["database"]
+    assert {*server["secrets"], *database["secrets"]} == set(composed["secrets"])
+    given = parsed(server["command"])
+    assert make_url(given["database"]).host in server["depends_on"]
+    assert make_url(given["database"]).username == database["environment"]["POSTGRES_USER"]
+    files = [given[name] for name in ("token_file", "key_file", "signing_key_file")]
+    assert {Path(file).name for file in files} <= set(server["secrets"])
+
+    unit = (deploy / "veridp-collect.service").read_text()
+    words = shlex.split(line("ExecStart=", unit))
+    assert words[1:3] == ["collect", "serve"]
+    assert parsed(words[3:])["database"] == "sqlite:///${STATE_DIRECTORY}/collect.db"
+
+
 def test_the_bounds_come_first_where_clients_are_missing(veridp: Command, tmp_path: Path) -> None:
     """A log with a client that left after its challenge, and one without."""
     task, rng = Task("ages", "sr-ho", 1.0, low=0.0, high=1.0, minimum_batch=1, maximum_abort_rate=1.0), random.Random(1)
@@ -217,7 +262,8 @@ def test_the_bounds_come_first_where_clients_are_missing(veridp: Command, tmp_pa
 
 
 def test_tasks_are_listed_closed_extended_and_deleted(veridp: Command, server: Any, tmp_path: Path) -> None:
-    task = server.new_task(expires=4_000_000_000)
+    task, endless = server.new_task(expires=4_000_000_000), server.new_task(expires=(1 << 53) - 1)
+    server.put(endless)
     tokens, url = server.put(task, 3), ("--server", server.url)
 
     def join(number: int, status: int = 0) -> str:
@@ -234,7 +280,9 @@ def test_tasks_are_listed_closed_extended_and_deleted(veridp: Command, server: A
     assert join(1).startswith("accepted")
     (listed,) = [each for each in veridp("tasks", *url, "--json") if each["task"] == task.name]
     assert (listed["accepted"], listed["closes"]) == (2, 3_999_999_999)
-    assert "2096-10-02 07:06:39 UTC" in veridp("tasks", *url)
+    shown = veridp("tasks", *url)
+    assert "2096-10-02 07:06:39 UTC" in shown
+    assert "after the year 9999" in shown
     veridp("close", task.name, *url, "--at", "1")
     assert veridp("export", task.name, str(tmp_path / "log"), *url) == ""
     veridp("delete", task.name, *url, "--yes")

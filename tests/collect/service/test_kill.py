@@ -193,34 +193,46 @@ def test_a_server_killed_under_load_loses_nothing(database: str, serving: Callab
 
 @pytest.mark.slow
 def test_a_server_killed_between_any_two_steps_goes_on(database: str, serving: Callable[..., Any]) -> None:
-    """Killed after each step of a session: the next server answers as the last one would have."""
+    """Killed when sessions have taken one, two and three steps: the next server answers as the last one did."""
     server = serving(database)
     task = server.new_task(minimum_batch=1)
-    (token,) = server.put(task, 1)
+    tokens = server.put(task, len(STEPS))
 
-    async def post(step: str, body: bytes) -> bytes:
+    async def post(step: str, token: str, body: bytes) -> bytes:
         connection = Connection("127.0.0.1", server.port)
         status, answer = await connection.post(f"/tasks/{task.name}/{step}", token, body)
         await connection.close()
         assert status == 200, answer
         return answer
 
-    def twice(step: str, body: bytes) -> bytes:
-        """The answer, which is the same from a server that was killed and started between."""
-        first = asyncio.run(post(step, body))
-        family = psutil.Process(server.process.pid).children(recursive=True)
-        server.kill()
-        assert psutil.wait_procs(family, timeout=300)[1] == []  # it leaves no judge behind
-        server.start()
-        assert asyncio.run(post(step, body)) == first
-        return first
+    clients = [Client(task.protocol, task.verifier, MemoryVault(), random.Random(seed)) for seed in range(len(STEPS))]
+    said: list[list[bytes]] = [[] for _ in clients]  # to each client
+    sent = {}
 
-    client = Client(task.protocol, task.verifier, MemoryVault(), random.Random(1))
-    commit = client.commit(decode(twice("session", b""), Invitation), "cat")
-    opening = client.open(decode(twice("commit", encode(commit)), Challenge))
-    verdict = client.finish(decode(twice("open", encode(opening)), SessionVerdict))
-    assert verdict.accepted
-    assert server.status(task)["accepted"] == 1
+    def take(number: int) -> None:
+        """The next step of a client."""
+        client, answers = clients[number], said[number]
+        bodies = (
+            lambda: b"",
+            lambda: encode(client.commit(decode(answers[0], Invitation), "cat")),
+            lambda: encode(client.open(decode(answers[1], Challenge))),
+        )
+        sent[number] = STEPS[len(answers)], tokens[number], bodies[len(answers)]()
+        answers.append(asyncio.run(post(*sent[number])))
+
+    for number in range(len(STEPS)):
+        for _ in range(number + 1):
+            take(number)
+    family = psutil.Process(server.process.pid).children(recursive=True)
+    server.kill()
+    assert psutil.wait_procs(family, timeout=300)[1] == []  # it leaves no judge behind
+    server.start()
+    for number, client in enumerate(clients):
+        assert asyncio.run(post(*sent[number])) == said[number][-1]
+        while len(said[number]) < len(STEPS):
+            take(number)
+        assert client.finish(decode(said[number][-1], SessionVerdict)).accepted
+    assert server.status(task)["accepted"] == len(STEPS)
     server.stop()
 
 

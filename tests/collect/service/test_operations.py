@@ -11,8 +11,10 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from veridp.collect import MECHANISMS
 from veridp.collect.service.http_client import rehearse
 from veridp.collect.service.operations import CONTENT_POLICY, ServiceSettings
+from veridp.collect.task import OF_ATTRIBUTES
 from veridp.errors import BadInput
 
 ADMIN = "an admin token of the tests"
@@ -74,13 +76,14 @@ TAKEN = "return document.getElementById('message').textContent"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["vgrr", "voue", "volh", "grr-ho", "sr-ho", "pm-ho"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_person_takes_part_in_a_browser(browser: webdriver.Chrome, server: Any, mechanism: str) -> None:
     """With the JavaScript client against the real server, which judges its commitment and opening as any other's."""
-    task = server.new_task(mechanism)
+    several = mechanism in OF_ATTRIBUTES
+    task = server.new_task(mechanism, **({"items": ("age=17..90", "hours=1..99")} if several else {}))
     (token,) = server.put(task, 1)
     browser.get(f"{server.url}/tasks/{task.name}/join")
-    value = task.items[1] if task.items else "1.5"
+    value = "age=39,hours=40" if several else task.items[1] if task.items else "1.5"
     for name, entered in (("token", token), ("value", value)):
         browser.find_element(By.ID, name).send_keys(entered)
     browser.find_element(By.CSS_SELECTOR, "#take-part button").click()

@@ -15,13 +15,13 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 from starlette.applications import Starlette
 from starlette.requests import Request
 
 from veridp.collect import Client, MemoryVault, Task
-from veridp.collect.messages import Challenge, Invitation, Message, SessionVerdict, decode, encode
-from veridp.collect.service import operations, schema, store, tree
+from veridp.collect.messages import Challenge, Commit, Invitation, Message, SessionVerdict, decode, encode
+from veridp.collect.service import handlers, operations, schema, store, tree
 from veridp.collect.service.app import application
 from veridp.collect.service.database import Database
 from veridp.collect.service.handlers import TOKENS_TOGETHER, limit_of_guesses
@@ -33,15 +33,15 @@ TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"))
 
 
 @contextlib.asynccontextmanager
-async def running(settings: ServiceSettings) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
+async def running(settings: ServiceSettings, task: Task = TASK) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
     """An application with the task and one token, and a client of its administrator."""
     app = application(settings)
     head = {"Authorization": f"Bearer {ADMIN}"}
     http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test", headers=head)
     async with app.router.lifespan_context(app), http:
         with app.state.service.database.writing() as connection:
-            store.put_task(connection, TASK)
-            store.put_tokens(connection, TASK, [store.token_hash("token")])
+            store.put_task(connection, task)
+            store.put_tokens(connection, task, [store.token_hash("token")])
         yield app, http
 
 
@@ -84,6 +84,41 @@ def test_who_guesses_tokens_does_not_make_others_at_the_address_abort(tmp_path: 
             opening = client.open(decode((await post("commit", "token", commit)).content, Challenge))
             verdict = decode((await post("open", "token", opening)).content, SessionVerdict)
             assert verdict.accepted
+
+    asyncio.run(use())
+
+
+def test_who_has_no_session_costs_no_check_of_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points take milliseconds; who has no token sent as many as they liked, and no limit counted them."""
+    task = replace(TASK, scheme="ristretto255")
+
+    async def use() -> None:
+        settings = ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN, rate=1e-6, burst=6)
+        async with running(settings, task) as (app, http):
+            checked, check = [], app.state.service.verifiers.check
+
+            async def counted(task: Task, commit: Commit) -> None:
+                checked.append(commit)
+                await check(task, commit)
+
+            monkeypatch.setattr(app.state.service.verifiers, "check", counted)
+            points = bytes(task.verifier.scheme.commitment_bytes(task.verifier.layout) - 32) + b"\xff" * 32
+            wrong = encode(Commit(task.digest, bytes(16), points))
+
+            async def refusal(token: str, content: bytes) -> str:
+                head = {"Authorization": f"Bearer {token}", "Content-Type": "application/msgpack"}
+                return str((await http.post("/tasks/pets/commit", headers=head, content=content)).json()["reason"])
+
+            assert await refusal("nobody's", wrong) == "unknown-token"
+            assert await refusal("token", wrong) == "out-of-order"
+            assert checked == []
+            client = {"Authorization": "Bearer token"}
+            assert (await http.post("/tasks/pets/session", headers=client)).status_code == 200
+            assert await refusal("token", wrong) == "wrong-point"
+            assert len(checked) == 1
+            found = [await refusal(f"guess {number}", b"not a message") for number in range(8)]
+            assert (found[0], found[-1]) == ("malformed", "too-fast")  # by address: each token is a new one
+            assert await refusal("token", wrong) == "wrong-point"  # a session that has begun goes on
 
     asyncio.run(use())
 
@@ -333,5 +368,66 @@ def test_a_task_that_another_process_deleted_stays_deleted(tmp_path: Path) -> No
                 await http.put("/tasks/pets/tokens", json={"hashes": ["00" * 32]}),
             ]
             assert [(answer.status_code, answer.json()["reason"]) for answer in answers] == [(410, "task-closed")] * 2
+
+    asyncio.run(use())
+
+
+def test_a_task_that_cannot_be_logged_keeps_no_other_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that somebody damaged: the log of every other task grows, in this round and in later ones."""
+    monkeypatch.setattr(handlers, "LOG_SECONDS", 0.01)
+    url, damaged = f"sqlite:///{tmp_path}/collect.db", replace(TASK, name="ants")  # which comes first
+
+    async def use() -> None:
+        async with running(ServiceSettings(url, ADMIN)) as (app, http):
+            database = app.state.service.database
+            with database.writing() as connection:
+                store.put_task(connection, damaged)
+                connection.execute(
+                    insert(schema.sessions),
+                    {"id": b"i", "task": "ants", "token": b"t", "promise": b"p", "expires": 1, "stage": "accepted"}
+                    | {"reason": "", "nonce": b"n", "commitment": b"c", "opening": b"o", "outputs": None},
+                )
+                connection.execute(insert(schema.unlogged), {"task": "ants", "id": b"i"})
+            for size, token in enumerate(("token", "another"), 1):
+                hashed, now = store.token_hash(token), time.time()
+                client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(size))
+                with database.writing() as connection:
+                    store.put_tokens(connection, TASK, [hashed])
+                    begun = store.invite(connection, TASK, hashed, now, app.state.service.steps.keys)
+                    sent, keys = client.commit(begun.invitation, "dog"), app.state.service.steps.keys
+                    begun = store.put_commit(connection, TASK, hashed, sent, now, TASK.verifier, keys)
+                    store.put_opening(connection, TASK, hashed, client.open(begun.challenge), now, TASK.verifier)
+                async with asyncio.timeout(PATIENCE):
+                    while (await http.get("/tasks/pets/head")).json()["size"] != size:
+                        await asyncio.sleep(0.01)
+
+    asyncio.run(use())
+
+
+def test_who_leaves_is_counted_under_a_signed_head_within_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So an operator cannot wait to see how many left before it decides whether to count them."""
+    monkeypatch.setattr(handlers, "LOG_SECONDS", 0.01)
+
+    async def use() -> None:
+        async with running(ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN)) as (_, http):
+            client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
+            mine = {"Authorization": "Bearer token", "Content-Type": "application/msgpack"}
+
+            async def counted(begun: int, challenged: int) -> None:
+                async with asyncio.timeout(PATIENCE):
+                    while True:
+                        head = (await http.get("/tasks/pets/head")).json()
+                        if (head["begun"], head["challenged"]) == (begun, challenged):
+                            return
+                        await asyncio.sleep(0.01)
+
+            await counted(0, 0)
+            invited = await http.post("/tasks/pets/session", headers=mine)
+            await counted(1, 0)
+            sent = encode(client.commit(decode(invited.content, Invitation), "dog"))
+            assert (await http.post("/tasks/pets/commit", headers=mine, content=sent)).status_code == 200
+            await counted(1, 1)
 
     asyncio.run(use())

@@ -20,7 +20,7 @@ from veridp.collect.service.background import Known
 from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.operations import status_of
-from veridp.collect.service.tally import KEPT_SECONDS, forget_expired, standing, support
+from veridp.collect.service.tally import KEPT_SECONDS, forget_expired, standing, standings, support
 from veridp.collect.task import SessionStage
 
 KEYS = NonceKeys((bytes(32),))
@@ -75,6 +75,12 @@ def test_running_sums_are_what_the_sessions_add_up_to(database: str, small_task:
             assert stands.accepted == len(verdicts) > 0
             outputs = np.array([verdict.outputs for verdict in verdicts], dtype=np.int64)
             assert support(connection, task) == task.protocol.support(outputs, [v.session for v in verdicts])
+    asked: list[str] = []
+    event.listen(first.reader, "before_cursor_execute", lambda *found: asked.append(found[2]))
+    with first.reading() as connection:
+        together = standings(connection, tasks, now)
+        assert len([one for one in asked if "SELECT" in one]) == 2  # for all tasks
+        assert together == {task.name: standing(connection, task, now) for task in tasks}
     with first.writing() as connection:
         before = [standing(connection, task, now) for task in tasks]
         kept = connection.execute(text("SELECT count(*) FROM under_way")).scalar_one()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -16,15 +17,17 @@ from sqlalchemy import text
 from veridp.accounting.ledger import Ledger
 from veridp.budget import Deadline
 from veridp.claim import Claim
-from veridp.collect import Client, FileVault, MemoryVault, Reason, Refused, Task
+from veridp.collect import Client, FileVault, MemoryVault, Reason, Refused, Session, Task
 from veridp.collect.client import Record
 from veridp.collect.merkle import consistency_path, joined, leaf_hash, root_by_inclusion, tree_hash
 from veridp.collect.messages import Invitation, decode
-from veridp.collect.receipts import Receipt, TreeHead, entry_of
+from veridp.collect.receipts import Receipt, StepCounts, TreeHead, entry_of
 from veridp.collect.service import store, tree
 from veridp.collect.service.database import Database
 from veridp.collect.service.http_client import Server, fetch_receipt, join, newest_head
 from veridp.collect.service.keys import NonceKeys, SigningKey
+from veridp.collect.service.partitions import drop_some
+from veridp.collect.transcript import Audit, audit
 
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
 ADMIN = "an admin token of the tests"
@@ -110,6 +113,73 @@ def test_a_new_key_signs_at_once(opened: Database) -> None:
     assert found.key != KEY.public
 
 
+def test_heads_count_the_sessions_that_had_begun(opened: Database) -> None:
+    """So none that its client left can be dropped later; a deletion, which forgets the counts, signs nothing."""
+    report(opened, range(2))
+    assert grown(opened).counts == StepCounts(2, 2)
+    tokens = [bytes([7, number, *bytes(30)]) for number in range(3)]
+    with opened.writing() as connection:
+        store.put_tokens(connection, TASK, tokens)
+        for token in tokens:
+            session = store.invite(connection, TASK, token, NOW, KEYS)
+    assert grown(opened).counts == StepCounts(5, 2)
+    commit = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1)).commit(session.invitation, "dog")
+    with opened.writing() as connection:
+        store.put_commit(connection, TASK, tokens[-1], commit, NOW, TASK.verifier, KEYS)
+    last = grown(opened)
+    assert (last.size, last.counts) == (2, StepCounts(5, 3))
+    assert grown(opened) == last
+    older = json.dumps(KEY.sign(replace(last, counts=None)).to_document())
+    with opened.writer.begin() as connection:
+        connection.execute(text("UPDATE tree_heads SET head = :head"), {"head": older})
+    assert grown(opened) == last  # of an older server: signed anew
+    with opened.writing() as connection:
+        store.close_task(connection, TASK, 0)
+        store.delete_task(connection, TASK, NOW)
+    while opened.writer.dialect.name == "sqlite":
+        with opened.writing() as connection:
+            if not drop_some(connection):
+                break
+    assert grown(opened) == last
+
+
+def test_a_server_that_drops_who_left_is_caught(opened: Database) -> None:
+    """Clients left after the challenge, which the server signs; later it hides one from the abort rate."""
+    report(opened, range(2))
+    left = [begun(opened, number) for number in range(2)]
+    head = grown(opened)
+    assert head.counts == StepCounts(4, 4)
+    assert audited(opened, head).good
+    with opened.writer.begin() as connection:
+        connection.execute(text("DELETE FROM sessions WHERE id = :session"), {"session": left[0].context.session})
+        connection.execute(text("UPDATE tallies SET sessions = sessions - 1 WHERE step IN ('invited', 'challenged')"))
+    assert "some were removed" in " ".join(audited(opened).faults)
+    with opened.writer.begin() as connection:
+        connection.execute(text("DELETE FROM tree_heads"))
+        connection.execute(text("DELETE FROM tree_nodes"))
+        connection.execute(text("INSERT INTO unlogged SELECT task, id FROM sessions WHERE position IS NOT NULL"))
+        connection.execute(text("UPDATE sessions SET position = NULL, leaf = NULL"))
+    later = grown(opened)
+    assert audited(opened).good  # alone, it looks whole
+    assert "some were removed" in " ".join(audited(opened, head).faults)
+    assert "some were removed" in str(later.follows(head, []))
+
+
+def begun(database: Database, number: int) -> Session:
+    """A session of a client that has seen its challenge."""
+    token = bytes([7, number, *bytes(30)])
+    client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(number))
+    with database.writing() as connection:
+        store.put_tokens(connection, TASK, [token])
+        commit = client.commit(store.invite(connection, TASK, token, NOW, KEYS).invitation, "dog")
+        return store.put_commit(connection, TASK, token, commit, NOW, TASK.verifier, KEYS)
+
+
+def audited(database: Database, *heads: TreeHead) -> Audit:
+    with database.reading() as connection:
+        return audit(io.BytesIO(b"".join(tree.log_of(connection, TASK.name))), heads=heads)
+
+
 def test_a_server_that_rewrites_its_log_is_caught(
     serving: Callable[..., Any], run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +234,7 @@ def rewrite(url: str, session: bytes) -> None:
         connection.execute(text("UPDATE sessions SET position = NULL, leaf = NULL"))
         connection.execute(text("DELETE FROM tree_heads"))
         connection.execute(text("DELETE FROM tree_nodes"))
+        connection.execute(text("UPDATE tallies SET sessions = sessions - 1"))
     database.close()
 
 

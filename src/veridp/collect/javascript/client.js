@@ -136,10 +136,12 @@ export async function checkReceipt(receipt, record, definition) {
   ]);
   const leaf = await sha256(joined([0], entry));
   const root = await rootByInclusion(leaf, receipt.place, head.size, receipt.path.map(bytes));
-  const size = new DataView(new ArrayBuffer(16));
-  size.setBigUint64(0, BigInt(head.size));
-  size.setBigUint64(8, BigInt(head.time));
-  const content = joined(text.encode("veridp tree head 1\0"), definition, new Uint8Array(size.buffer), root);
+  const counted = head.begun !== undefined; // heads of older servers have no counts
+  const numbers = counted ? [head.size, head.time, head.begun, head.challenged] : [head.size, head.time];
+  const packed = new DataView(new ArrayBuffer(8 * numbers.length));
+  numbers.forEach((number, index) => packed.setBigUint64(8 * index, BigInt(number)));
+  const purpose = text.encode(`veridp tree head ${counted ? 2 : 1}\0`);
+  const content = joined(purpose, definition, new Uint8Array(packed.buffer), root);
   const key = await crypto.subtle.importKey("raw", bytes(head.key), { name: "Ed25519" }, false, ["verify"]);
   if (!(await crypto.subtle.verify({ name: "Ed25519" }, key, bytes(head.signature), content))) {
     throw new Refused("broken-promise", "the receipt is not one for this session; show it to the auditors");

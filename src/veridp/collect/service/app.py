@@ -27,7 +27,7 @@ from veridp.collect.service.database import Database
 from veridp.collect.service.handlers import Service, limit_of_guesses
 from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.operations import Limiter, Metrics, ServiceSettings
-from veridp.collect.service.tally import TaskCounts, standing
+from veridp.collect.service.tally import TaskCounts, standings
 from veridp.errors import BadInput
 
 STATUS = {
@@ -47,6 +47,18 @@ STATUS = {
     Reason.WRONG_CONTENT_TYPE: 415,
     Reason.TOO_FAST: 429,
     Reason.UNAVAILABLE: 503,
+}
+
+HONEST = {  # refusals that clients may meet who do nothing wrong; all others count as guesses of their address
+    Reason.OUT_OF_ORDER,
+    Reason.SECOND_COMMITMENT,
+    Reason.REPLAYED,
+    Reason.CONFLICT,
+    Reason.EXPIRED,
+    Reason.TASK_CLOSED,
+    Reason.TOO_SLOW,
+    Reason.TOO_FAST,
+    Reason.UNAVAILABLE,
 }
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -76,9 +88,10 @@ def application(settings: ServiceSettings) -> CollectApplication:
         app.state.service = service
         try:
             await service.verifiers.ready()
-            log_keeper = asyncio.create_task(service.keep_log())
+            background = [asyncio.create_task(service.keep_log()), service.drop()]
             yield
-            log_keeper.cancel()
+            for each in (*background, *service.dropping):
+                each.cancel()
         finally:
             service.queue.stop()
             service.verifiers.stop()
@@ -133,17 +146,15 @@ def _started(settings: ServiceSettings) -> Service:
     signing_key = SigningKey.open(settings.signing_key_file, settings.database)
     queue, verifiers = CommitQueue(database), VerifierPool(settings.judges)
 
-    def standings() -> dict[str, TaskCounts]:
+    def counts() -> dict[str, TaskCounts]:
         with database.reading() as connection:
-            now = time.time()
-            found = (store.get_task(connection, name) for name in store.task_names(connection))
-            return {task.name: standing(connection, task, now) for task in found}
+            return standings(connection, [task for task, _ in store.all_tasks(connection)], time.time())
 
     queue.start()
     verifiers.start()
-    limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(standings)
+    limiter, metrics = Limiter(settings.rate, settings.burst), Metrics(counts)
     parts = database, queue, verifiers, limiter, metrics
-    return Service(settings, SessionSteps(keys), signing_key, *parts, {}, SessionCache(), {}, {})
+    return Service(settings, SessionSteps(keys), signing_key, *parts, {}, SessionCache(), {}, {}, set(), set())
 
 
 def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[Response]], verb: str = "GET") -> Route:
@@ -156,7 +167,7 @@ def _route(path: str, step: str, method: Callable[[Service, Request], Awaitable[
             return await method(service, request)
         except Refused as refusal:
             found = refusal
-            if refusal.reason in (Reason.UNKNOWN_TOKEN, Reason.UNKNOWN_TASK):
+            if refusal.reason not in HONEST:
                 with contextlib.suppress(Refused):
                     service.limiter.check(limit_of_guesses(request))
         except BadInput as error:

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from veridp.budget.child_process import end_with_parent
+from veridp.budget.worker import end_with_parent
 from veridp.collect.commitments import scheme
 from veridp.collect.harmless import Layout
 from veridp.collect.messages import Challenge, Commit, Opening, Reason, Refused, SessionVerdict
@@ -301,7 +301,7 @@ class VerifierPool:
     async def check(self, task: Task, commit: Commit) -> None:
         """Refuse a commitment of the wrong form; a single digest is checked at once."""
         verifier = task.verifier
-        if _is_digest(verifier):
+        if is_digest(verifier):
             verifier.check(commit)
         else:
             await self._asked(SessionCase(verifier.layout, task.scheme, commit))
@@ -309,7 +309,7 @@ class VerifierPool:
     async def judge(self, task: Task, commit: Commit, challenge: Challenge, opening: Opening) -> SessionVerdict:
         """The verdict on an opening; a short one under a single digest is judged at once."""
         verifier = task.verifier
-        if _is_digest(verifier) and verifier.layout.size <= MOST_HASHED_ENTRIES:
+        if is_digest(verifier) and verifier.layout.size <= MOST_HASHED_ENTRIES:
             return verifier.judge(commit, challenge, opening)
         found = await self._asked(SessionCase(task.protocol.layout, task.scheme, commit, challenge, opening))
         assert found is not None  # noqa: S101  a case with an opening has a verdict
@@ -364,7 +364,8 @@ class VerifierPool:
                 _fail(waiting, error)
 
 
-def _is_digest(verifier: Verifier) -> bool:
+def is_digest(verifier: Verifier) -> bool:
+    """Whether commitments are a hash alone, which costs nothing to check."""
     return verifier.scheme.commitment_bytes(verifier.layout) <= 64
 
 

@@ -26,12 +26,15 @@ TALLY = "veridp tally"  # of a transaction
 MIGRATION_LOCK = 0x7665726964  # of PostgreSQL, so that servers that start together migrate one after the other
 BUSY_MS = 60_000
 CONNECT_SECONDS = 10
+RECONNECT_SECONDS = 3600  # PostgreSQL keeps some 40 kB for each task that a connection has served, until it is closed
 PLANNING = {  # of PostgreSQL: rows are found by an index, and tables are joined in the order that a statement has
     **dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off"),
     "join_collapse_limit": "1",
     "plan_cache_mode": "force_generic_plan",  # so a statement is planned once for a connection
 }
 NO_VALUES_IN_ERRORS: dict[str, Any] = {"hide_parameters": True}  # errors are logged, and a nonce may be among them
+PREPARED_STATEMENTS = 500  # that a connection of PostgreSQL keeps: some ten of each task
+OUT_OF_MEMORY = "53200"  # of PostgreSQL, for locks: a migration takes some for each task
 OLDEST_SQLITE = (3, 35)  # that returns the rows it changed
 
 
@@ -70,7 +73,8 @@ class Database:
         elif backend == "postgresql":
             full = parsed.set(drivername="postgresql+psycopg")
             one_moment = {"isolation_level": "REPEATABLE READ"}  # all that is read belongs together
-            patient = {"connect_args": {"connect_timeout": CONNECT_SECONDS}, **NO_VALUES_IN_ERRORS}
+            renewed = {"pool_recycle": RECONNECT_SECONDS, "connect_args": {"connect_timeout": CONNECT_SECONDS}}
+            patient = {**renewed, **NO_VALUES_IN_ERRORS}
             # Steps are tried again, so a writer need not ask first whether its connection is still there.
             database = cls(
                 create_engine(full, **patient), create_engine(full, pool_pre_ping=True, **patient, **one_moment)
@@ -83,10 +87,15 @@ class Database:
         try:
             with database.writer.begin() as connection:
                 upgrade(connection)
-        except SQLAlchemyError as error:
+        except BaseException as error:
             database.close()
+            if not isinstance(error, SQLAlchemyError):
+                raise
             first = str(error).splitlines()[0]
-            raise BadInput(f"cannot open the database: {first}; check the URL and that the server runs") from None
+            remedy = "check the URL and that the server runs"
+            if getattr(getattr(error, "orig", None), "sqlstate", None) == OUT_OF_MEMORY:
+                remedy = "set max_locks_per_transaction = 1024 in postgresql.conf and restart PostgreSQL"
+            raise BadInput(f"cannot open the database: {first}; {remedy}") from None
         return database
 
     @contextmanager
@@ -138,6 +147,7 @@ def _by_index(connection: Any, record: object) -> None:
     Before a table is analysed, it also takes all tokens of a task for a few, and would go through them.
     """
     with connection.cursor() as cursor:
+        connection.prepared_max = PREPARED_STATEMENTS
         cursor.execute("; ".join(f"SET {name} = {value}" for name, value in PLANNING.items()))
     connection.commit()
 

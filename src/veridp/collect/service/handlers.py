@@ -7,13 +7,14 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -21,7 +22,14 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from veridp.collect.messages import Commit, Message, Opening, Reason, Refused, decode, encode
 from veridp.collect.receipts import TreeHead
 from veridp.collect.service import store, tree
-from veridp.collect.service.background import CommitQueue, Known, SessionCache, SessionSteps, VerifierPool
+from veridp.collect.service.background import (
+    CommitQueue,
+    Known,
+    SessionCache,
+    SessionSteps,
+    VerifierPool,
+    is_digest,
+)
 from veridp.collect.service.database import Database
 from veridp.collect.service.keys import SigningKey
 from veridp.collect.service.openapi import document
@@ -37,10 +45,11 @@ from veridp.collect.service.operations import (
     read_body,
     status_of,
 )
+from veridp.collect.service.partitions import drop_deleted, drop_some, is_missing
+from veridp.collect.service.schema import tasks
 from veridp.collect.service.store import Sent
-from veridp.collect.service.tally import forget_expired, standing
+from veridp.collect.service.tally import forget_expired, standings
 from veridp.collect.task import NAME, SessionStage, Task
-from veridp.collect.transcript import written
 from veridp.errors import BadInput
 
 MESSAGE_TYPE = "application/msgpack"
@@ -69,6 +78,8 @@ class Service:
     cached: SessionCache
     underway: dict[tuple[str, float], asyncio.Future[dict[str, Any]]]
     growing: dict[str, asyncio.Future[TreeHead]]
+    stirred: set[str]  # tasks with sessions that no head may count yet
+    dropping: set[asyncio.Task[None]]
 
     # ------------------------------------------------------------------------------------------------- clients
 
@@ -77,6 +88,7 @@ class Service:
         token = self._client(request)
         task = await self._task(request)
         found = await self._timed(self.queue.do_together(token, self.steps.invite, (task, token)))
+        self.stirred.add(task.name)
         self.cached.keep(task, token, found)
         return _message(found.invitation)
 
@@ -86,9 +98,14 @@ class Service:
         task = await self._task(request)
         commit = await self._message(request, task, Commit)
         _check_task(task, commit)
+        if not is_digest(task.verifier) and (task.name, token) not in self.cached.sessions:
+            # Who has no session must not have points checked, which takes milliseconds.
+            before = await self._write(token, lambda connection: store.get_session(connection, task, token))
+            self.cached.keep(task, token, before)
         await self.verifiers.check(task, commit)
         sent = Sent(task, token, commit, CHECKED, self.cached.take(task, token))
         found = await self._timed(self.queue.do_together(token, self.steps.commit, sent))
+        self.stirred.add(task.name)
         self.cached.keep(task, token, found)
         return _message(found.challenge)
 
@@ -156,15 +173,18 @@ class Service:
             size = grown
 
     async def keep_log(self) -> None:
-        """Put decided sessions into the log every few seconds, for good."""
+        """Put decided sessions into the log every few seconds, for good, and count those that have begun."""
         while True:
             await asyncio.sleep(LOG_SECONDS)
-            try:
-                for task in await self._read(_tasks_to_log):
+            names = set(self.stirred)
+            with _logged("sessions are not in the log yet"):
+                names |= set(await self._read(tree.tasks_to_log))
+            self.stirred.difference_update(names)
+            for name in sorted(names):
+                with _logged(f"sessions of {name!r} are not in the log yet"):  # which keeps no other task waiting
+                    task = await self._read(partial(store.get_task, name=name))
                     await self._log_all(task)
                     await self._write(b"", partial(forget_expired, task=task, now=time.time()))
-            except (Refused, SQLAlchemyError) as error:
-                log.warning("sessions are not in the log yet: %s", error)
 
     async def get_task(self, request: Request) -> Response:
         """The definition of a task, which clients read before they take part."""
@@ -182,7 +202,7 @@ class Service:
         if isinstance(given, dict) and given.setdefault("name", name) != name:
             raise BadInput(f"the task is named {given['name']!r} and the address says {name!r}")
         task = Task.from_document(given)
-        await self._write(b"", lambda connection: store.put_task(connection, task))
+        await self._administer(lambda connection: store.put_task(connection, task))
         return Response(task.to_json(), media_type="application/json")
 
     async def list_tasks(self, request: Request) -> Response:
@@ -198,32 +218,44 @@ class Service:
         closes = given.get("closes", int(time.time())) if isinstance(given, dict) else None
         if type(closes) is not int or not 0 <= closes < 1 << 53:
             raise Refused(Reason.MALFORMED, 'give {"closes": seconds since 1970}, or {} for now')
-        await self._write(b"", lambda connection: store.close_task(connection, task, closes))
+        await self._administer(lambda connection: store.close_task(connection, task, closes))
         return JSONResponse({"task": task.name, "closes": closes})
 
     async def delete(self, request: Request) -> Response:
         """Delete what clients sent to a task that is closed."""
         self._administrator(request)
         task = await self._task(request)
-        await self._write(b"", lambda connection: store.delete_task(connection, task, time.time()))
+        await self._administer(lambda connection: store.delete_task(connection, task, time.time()))
         self.known.pop(task.name, None)
+        await asyncio.wait({self.drop()}, timeout=self.settings.database_seconds)
         return JSONResponse({"task": task.name, "deleted": True})
 
-    async def put_tokens(self, request: Request) -> Response:
-        """Let the clients take part whose tokens have these hashes.
+    def drop(self) -> asyncio.Task[None]:
+        """Give back the space of deleted tasks: on SQLite, some rows at a time between the steps of clients."""
 
-        They are written in a thread of their own and some at a time, so that clients do not wait for all of them.
-        """
+        async def drop() -> None:
+            try:
+                if self.database.writer.dialect.name == "postgresql":
+                    await asyncio.to_thread(drop_deleted, self.database.writer)
+                else:
+                    while await self.queue.do(b"", drop_some):
+                        pass
+            except SQLAlchemyError as error:
+                log.warning("the space of deleted tasks is given back later: %s", error)
+
+        found = asyncio.create_task(drop())
+        self.dropping.add(found)
+        found.add_done_callback(self.dropping.discard)
+        return found
+
+    async def put_tokens(self, request: Request) -> Response:
+        """Let the clients take part whose tokens have these hashes: some at a time, since clients of SQLite wait."""
         self._administrator(request)
         task = await self._task(request)
         hashes = sorted(set(_hashes(await self._json(request))))
-
-        def put(some: list[bytes]) -> None:
-            with self.database.writer.begin() as connection:
-                store.put_tokens(connection, task, some)
-
         for start in range(0, len(hashes), TOKENS_TOGETHER):
-            await self._timed(asyncio.to_thread(put, hashes[start : start + TOKENS_TOGETHER]))
+            some = hashes[start : start + TOKENS_TOGETHER]
+            await self._apart(partial(store.put_tokens, task=task, hashes=some))
         return JSONResponse({"tokens": len(hashes)})
 
     async def status(self, request: Request) -> Response:
@@ -245,9 +277,8 @@ class Service:
         await self._log_all(task)
 
         async def pieces() -> AsyncIterator[bytes]:
-            with self.database.reading() as connection:
-                parts = store.all_sessions(connection, task), store.all_tokens(connection, task)
-                found = written(task, int(time.time()), *parts, head=tree.head_of(connection, task))
+            with await asyncio.to_thread(self.database.reader.connect) as connection:
+                found = await asyncio.to_thread(tree.log_of, connection, task.name)
                 while piece := await asyncio.to_thread(lambda: b"".join(p for _, p in zip(range(500), found))):  # noqa: B905
                     yield piece
 
@@ -276,7 +307,7 @@ class Service:
 
     async def health(self, request: Request) -> Response:
         self._limit(request)
-        await self._read(store.task_names)
+        await self._read(lambda connection: connection.execute(select(tasks.c.name).limit(1)).all())
         return PlainTextResponse("ok\n")
 
     async def openapi(self, request: Request) -> Response:
@@ -309,11 +340,29 @@ class Service:
         """What the step gives, once it is durable."""
         return await self._timed(self.queue.do(key, step))
 
+    async def _administer(self, step: Callable[[Connection], None]) -> None:
+        """Change a task. On PostgreSQL that may have to wait for others; on SQLite, the queue has its turn sooner."""
+        await (self._apart(step) if self.database.writer.dialect.name == "postgresql" else self._write(b"", step))
+
+    async def _apart(self, step: Callable[[Connection], None]) -> None:
+        """Do a step in a thread of its own, so that no client waits with it."""
+
+        def run() -> None:
+            with self.database.writing() as connection:
+                step(connection)
+
+        await self._timed(asyncio.to_thread(run))
+
     async def _timed(self, answer: Awaitable[R]) -> R:
         """What the database answers, if it does in time; a step that is given up may still happen."""
         try:
             async with asyncio.timeout(self.settings.database_seconds):
                 return await answer
+        except SQLAlchemyError as error:
+            if not is_missing(error):
+                raise
+            self.known.clear()
+            raise Refused(Reason.TASK_CLOSED, "the task was deleted; its name cannot be used again") from None
         except TimeoutError:
             raise Refused(Reason.UNAVAILABLE, "the database does not answer in time; try again") from None
 
@@ -358,17 +407,27 @@ class Service:
 
 
 def _listed(connection: Connection) -> list[dict[str, Any]]:
-    now, found = time.time(), []
-    for name in store.task_names(connection):
-        task = store.get_task(connection, name)
-        attendance = standing(connection, task, now).attendance
-        of_task = {"task": name, "mechanism": task.mechanism, "epsilon": task.protocol.epsilon}
-        found.append({**of_task, "closes": store.closing_time(connection, task), "accepted": attendance.accepted})
-    return found
+    known = store.all_tasks(connection)
+    found = standings(connection, [task for task, _ in known], time.time())
+    return [
+        {
+            "task": task.name,
+            "mechanism": task.mechanism,
+            "epsilon": task.protocol.epsilon,
+            "closes": closes,
+            "accepted": found[task.name].attendance.accepted,
+        }
+        for task, closes in known
+    ]
 
 
-def _tasks_to_log(connection: Connection) -> list[Task]:
-    return [store.get_task(connection, name) for name in tree.tasks_to_log(connection)]
+@contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Go on after any fault of what is tried again later."""
+    try:
+        yield
+    except Exception as error:
+        log.warning("%s: %s", what, error)
 
 
 def _address(request: Request) -> str:
@@ -385,7 +444,7 @@ def _address(request: Request) -> str:
 
 
 def limit_of_guesses(request: Request) -> str:
-    """The limit on wrong tokens and names of tasks from an address."""
+    """The limit on wrong tokens, names of tasks and messages from an address."""
     return f"guesses {_address(request)}"
 
 

@@ -173,7 +173,8 @@ def _schemas() -> dict[str, Schema]:
             "withheld": {"oneOf": [{"type": "null"}, refusal]},
         },
     }
-    head = {"size": whole, "time": whole, "task": DIGEST, "root": DIGEST, "key": DIGEST, "signature": text}
+    counted = {"begun": whole, "challenged": whole}
+    head = {"size": whole, "time": whole, **counted, "task": DIGEST, "root": DIGEST, "key": DIGEST, "signature": text}
     receipt = {"place": whole, "path": {"type": "array", "items": DIGEST}, "head": _ref("TreeHead")}
     return {
         "Task": _task([field.name for field in fields(Task)]),
@@ -185,7 +186,7 @@ def _schemas() -> dict[str, Schema]:
             "properties": {"hashes": {"type": "array", "items": DIGEST}},
         },
         "Status": status,
-        "TreeHead": {"type": "object", "required": list(head), "properties": head},
+        "TreeHead": {"type": "object", "required": sorted(head.keys() - counted.keys()), "properties": head},
         "Receipt": {"type": "object", "required": list(receipt), "properties": receipt},
         "Refusal": refusal,
     }

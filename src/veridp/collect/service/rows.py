@@ -79,7 +79,7 @@ def _in_turn(changes: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]) -> st
     return f"WITH {', '.join(parts[:-1])} {parts[-1]}"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _from_arrays(body: str, names: tuple[str, ...], kinds: tuple[str, ...]) -> str:
     return f"WITH given {_table(names, kinds)} {body}"
 

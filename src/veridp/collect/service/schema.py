@@ -1,6 +1,6 @@
 """The tables: tasks, the hashes of their tokens, sessions, running sums, and the tree of decided sessions.
 
-`migrations/` makes and changes them.
+`migrations/` makes and changes them. On PostgreSQL, tokens, sessions and tree nodes are partitioned by task.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ sessions = Table(  # no index depends on what a step changes, so PostgreSQL leav
     "sessions",
     metadata,
     Column("id", LargeBinary, primary_key=True),
-    Column("task", Text, nullable=False),
+    Column("task", Text, primary_key=True),  # on SQLite, the number alone is the key
     Column("token", LargeBinary, nullable=False),
     Column("nonce", LargeBinary),  # once it was sent
     Column("promise", LargeBinary, nullable=False),
@@ -97,7 +97,7 @@ supports = Table(  # how much accepted reports support each column
 tree_nodes = Table(  # of complete subtrees of at least a tile
     "tree_nodes",
     metadata,
-    Column("task", Text, ForeignKey("tasks.name"), primary_key=True),
+    Column("task", Text, primary_key=True),
     Column("level", Integer, primary_key=True),
     Column("place", BigInteger, primary_key=True),
     Column("digest", LargeBinary, nullable=False),

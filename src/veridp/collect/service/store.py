@@ -15,9 +15,9 @@ from sqlalchemy import (
     Connection,
     Insert,
     Row,
+    Select,
     Table,
     bindparam,
-    delete,
     select,
     update,
 )
@@ -37,8 +37,9 @@ from veridp.collect.messages import (
 )
 from veridp.collect.service.database import tally_of
 from veridp.collect.service.keys import NonceKeys
+from veridp.collect.service.partitions import add_partitions, clear, part_of, within
 from veridp.collect.service.rows import Columns, execute
-from veridp.collect.service.schema import sessions, supports, tallies, tasks, tokens, tree_nodes, under_way, unlogged
+from veridp.collect.service.schema import sessions, tasks, tokens
 from veridp.collect.task import Checks, Session, SessionStage, Task
 
 TOKEN_BYTES = 32
@@ -47,10 +48,8 @@ PAGE = 1000  # rows that are read at a time
 M = TypeVar("M", Commit, Opening)
 
 
-# Statements are built once; only their parameters change.
-_OF_TOKEN = (sessions.c.task == bindparam("of_task")) & (sessions.c.token == bindparam("of_token"))
-_FIND = select(sessions).where(_OF_TOKEN)
-_ISSUED = "INSERT INTO tokens (task, token) SELECT task, token FROM given WHERE true ON CONFLICT DO NOTHING"
+# Statements are built once for each task; only their parameters change.
+_ISSUED = "INSERT INTO {tokens} (task, token) SELECT task, token FROM given WHERE true ON CONFLICT DO NOTHING"
 _NEW: Columns = {
     "id": "bytea",
     "task": "text",
@@ -60,21 +59,22 @@ _NEW: Columns = {
     "moment": "bigint",
 }
 _INVITED = """
-INSERT INTO sessions (id, task, token, promise, expires, stage, reason)
+INSERT INTO {sessions} (id, task, token, promise, expires, stage, reason)
 SELECT given.id, tokens.task, tokens.token, given.promise, given.expires, 'invited', ''
-FROM given CROSS JOIN tokens CROSS JOIN tasks
+FROM given CROSS JOIN {tokens} AS tokens CROSS JOIN tasks
 WHERE tokens.task = given.task AND tokens.token = given.token AND tasks.name = tokens.task
   AND (tasks.closes IS NULL OR tasks.closes > given.moment)
 ON CONFLICT DO NOTHING RETURNING id
 """
 _COMMIT: Columns = {"id": "bytea", "commitment": "bytea", "nonce": "bytea"}
 _COMMITTED = """
-UPDATE sessions SET stage = 'challenged', commitment = given.commitment, nonce = given.nonce
+UPDATE {sessions} AS sessions SET stage = 'challenged', commitment = given.commitment, nonce = given.nonce
 FROM given WHERE sessions.id = given.id AND sessions.stage = 'invited' RETURNING sessions.id
 """
 _OPENING: Columns = {"id": "bytea", "stage": "text", "opening": "bytea", "outputs": "bytea", "reason": "text"}
 _OPENED = """
-UPDATE sessions SET stage = given.stage, opening = given.opening, outputs = given.outputs, reason = given.reason
+UPDATE {sessions} AS sessions
+SET stage = given.stage, opening = given.opening, outputs = given.outputs, reason = given.reason
 FROM given WHERE sessions.id = given.id AND sessions.stage = 'challenged' RETURNING sessions.id
 """
 
@@ -90,8 +90,11 @@ def token_hash(token: str) -> bytes:
 def put_task(connection: Connection, task: Task) -> None:
     """Keep the task; refuse it if there is another one of its name."""
     document = task.to_json()
-    connection.execute(insert_if_new(connection, tasks), {"name": task.name, "document": document})
-    if _document(connection, task.name) != document:
+    new = insert_if_new(connection, tasks).returning(tasks.c.name)
+    row = {"name": task.name, "document": document}
+    if connection.execute(new, row).one_or_none():  # by this transaction: others that create the same task wait for it
+        add_partitions(connection, task.name)
+    elif _document(connection, task.name) != document:
         raise Refused(Reason.CONFLICT, f"there is another task {task.name!r}; give this one another name")
 
 
@@ -104,15 +107,19 @@ def _parsed(document: str) -> Task:
     return Task.from_json(document)
 
 
-def task_names(connection: Connection) -> list[str]:
-    """The names of all tasks that were not deleted."""
-    return list(connection.execute(select(tasks.c.name).where(~tasks.c.deleted).order_by(tasks.c.name)).scalars())
+def all_tasks(connection: Connection) -> list[tuple[Task, int]]:
+    """The tasks that were not deleted, by name, each with the time from which on it takes no new sessions."""
+    kept = select(tasks.c.document, tasks.c.closes).where(~tasks.c.deleted).order_by(tasks.c.name)
+    return [(task := _parsed(row.document), _earlier(task, row.closes)) for row in connection.execute(kept)]
 
 
 def closing_time(connection: Connection, task: Task) -> int:
     """From when on no session is begun, in seconds since 1970."""
-    found = connection.execute(select(tasks.c.closes).where(tasks.c.name == task.name)).scalar_one()
-    return task.expires if found is None else min(int(found), task.expires)
+    return _earlier(task, connection.execute(select(tasks.c.closes).where(tasks.c.name == task.name)).scalar_one())
+
+
+def _earlier(task: Task, closes: int | None) -> int:
+    return task.expires if closes is None else min(int(closes), task.expires)
 
 
 def close_task(connection: Connection, task: Task, closes: int) -> None:
@@ -123,24 +130,24 @@ def close_task(connection: Connection, task: Task, closes: int) -> None:
             f"the definition of the task {task.name!r} ends it at {task.expires}, which cannot change; "
             "make a task of another name",
         )
-    _document(connection, task.name)  # refused where it was deleted, which another process may have done
+    _document(connection, task.name, for_update=True)  # refused where it was deleted, as another process may have done
     connection.execute(update(tasks).where(tasks.c.name == task.name).values(closes=closes))
 
 
 def delete_task(connection: Connection, task: Task, now: float) -> None:
     """Delete all that clients sent. The name stays taken, and the last head of the log is kept."""
+    _document(connection, task.name, for_update=True)  # those who extend it or add tokens wait, and are refused then
     if closing_time(connection, task) > now:
         raise Refused(Reason.CONFLICT, f"the task {task.name!r} is open; close it first")
-    for table in (sessions, unlogged, tokens, tallies, under_way, supports, tree_nodes):
-        connection.execute(delete(table).where(table.c.task == task.name))
+    clear(connection, task.name)
     connection.execute(update(tasks).where(tasks.c.name == task.name).values(deleted=True))
 
 
 def put_tokens(connection: Connection, task: Task, hashes: Sequence[bytes]) -> None:
     """Let clients with tokens of these hashes take part, once each; tokens that are known already stay unchanged."""
-    _document(connection, task.name)
+    _document(connection, task.name, for_share=True)
     rows = [(task.name, token) for token in sorted(set(hashes))]
-    execute(connection, _ISSUED, {"task": "text", "token": "bytea"}, rows)
+    execute(connection, within(connection, _ISSUED, task.name), {"task": "text", "token": "bytea"}, rows)
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
@@ -156,13 +163,15 @@ def invite_all(
 ) -> list[Session | Refused]:
     """The one session of each token, begun now where there is none yet; or why there is none."""
     new = [_new_session(task, token, now, keys) for task, token in asked]
-    rows = [
-        (begun.context.session, task.name, token, begun.promised, begun.expires, int(now))
-        for (task, token), begun in zip(asked, new, strict=True)
-        if now < task.expires
-    ]
-    in_order = sorted(rows, key=lambda row: row[1:3])
-    written = {bytes(row.id) for row in execute(connection, _INVITED, _NEW, in_order)}
+    rows: dict[str, list[tuple[bytes, str, bytes, bytes, int, int]]] = {}
+    for (task, token), begun in zip(asked, new, strict=True):
+        if now < task.expires:
+            row = (begun.context.session, task.name, token, begun.promised, begun.expires, int(now))
+            rows.setdefault(task.name, []).append(row)
+    written: set[bytes] = set()
+    for name in sorted(rows):
+        in_order = sorted(rows[name], key=lambda row: row[2])
+        written |= {bytes(row.id) for row in execute(connection, within(connection, _INVITED, name), _NEW, in_order)}
     found: list[Session | Refused] = []
     for (task, token), begun in zip(asked, new, strict=True):
         if begun.context.session in written:
@@ -233,9 +242,9 @@ def put_commits(
         found = before.committed(one.message, now, one.checks)
         return found if found.nonce else replace(found, nonce=keys.promised(found.context, found.promised))
 
-    def write(changed: Sequence[Session]) -> set[bytes]:
+    def write(name: str, changed: Sequence[Session]) -> set[bytes]:
         rows = [(each.context.session, each.commit.commitment, each.nonce) for each in changed if each.commit]
-        return {bytes(row.id) for row in execute(connection, _COMMITTED, _COMMIT, rows)}
+        return {bytes(row.id) for row in execute(connection, within(connection, _COMMITTED, name), _COMMIT, rows)}
 
     return _advanced(connection, sent, now, after, write)
 
@@ -256,7 +265,7 @@ def put_opening(
 def put_openings(connection: Connection, sent: Sequence[Sent[Opening]], now: float) -> list[Session | Refused]:
     """The sessions with the verdicts on these openings, or why they are refused."""
 
-    def write(changed: Sequence[Session]) -> set[bytes]:
+    def write(name: str, changed: Sequence[Session]) -> set[bytes]:
         rows = [
             (
                 each.context.session,
@@ -268,7 +277,7 @@ def put_openings(connection: Connection, sent: Sequence[Sent[Opening]], now: flo
             for each in changed
             if each.opening and each.verdict
         ]
-        return {bytes(row.id) for row in execute(connection, _OPENED, _OPENING, rows)}
+        return {bytes(row.id) for row in execute(connection, within(connection, _OPENED, name), _OPENING, rows)}
 
     # A session that was seen before its commitment may have been committed to elsewhere.
     seen = [one if one.cached and one.cached.commit else replace(one, cached=None) for one in sent]
@@ -280,16 +289,16 @@ def _advanced(
     sent: Sequence[Sent[M]],
     now: float,
     after: Callable[[Session, Sent[M]], Session],
-    write: Callable[[Sequence[Session]], set[bytes]],
+    write: Callable[[str, Sequence[Session]], set[bytes]],
 ) -> list[Session | Refused]:
-    """The sessions after these messages, written together; each is first tried as it was seen last.
+    """The sessions after these messages, those of a task written together; each is first tried as it was seen last.
 
-    `write` changes those that are still at the stage before, and gives their numbers. A session that is not among
-    them was changed by another process, or by a message of the same token here, and is read again.
+    `write` changes those of a task that are still at the stage before, and gives their numbers. A session that is not
+    among them was changed by another process, or by a message of the same token here, and is read again.
     """
     found: dict[int, Session | Refused] = {}
     for cached in (True, False, False):
-        tried: dict[bytes, tuple[int, Session]] = {}
+        tried: dict[str, dict[bytes, tuple[int, Session]]] = {}
         for number, one in enumerate(sent):
             if number in found or (cached and (one.cached is None or now >= one.cached.expires)):
                 continue  # once it has expired, what was done in time decides: it is read
@@ -302,11 +311,13 @@ def _advanced(
             if changed is before:
                 found[number] = changed
             else:
-                tried.setdefault(changed.context.session, (number, changed))
-        for identity in write([tried[identity][1] for identity in sorted(tried)]) if tried else ():
-            number, changed = tried[identity]
-            found[number] = changed
-            tally_of(connection).note(sent[number].task, changed)
+                tried.setdefault(one.task.name, {}).setdefault(changed.context.session, (number, changed))
+        for name in sorted(tried):
+            mine = tried[name]
+            for identity in write(name, [mine[identity][1] for identity in sorted(mine)]):
+                number, changed = mine[identity]
+                found[number] = changed
+                tally_of(connection).note(sent[number].task, changed)
     conflict = Refused(Reason.CONFLICT, "the session changed meanwhile; try again")
     return [found.get(number, conflict) for number in range(len(sent))]
 
@@ -326,8 +337,15 @@ def _or_refused(step: Callable[[], Session]) -> Session | Refused:
 
 
 def _find(connection: Connection, task: Task, token: bytes) -> Session | None:
-    row = connection.execute(_FIND, {"of_task": task.name, "of_token": token}).one_or_none()
+    found = _of_token(part_of(connection, sessions, task.name))
+    row = connection.execute(found, {"of_task": task.name, "of_token": token}).one_or_none()
     return None if row is None else session_of(task, row)
+
+
+@lru_cache(maxsize=256)
+def _of_token(table: Table) -> Select[tuple[object, ...]]:
+    mine = (table.c.task == bindparam("of_task")) & (table.c.token == bindparam("of_token"))
+    return select(table).where(mine)
 
 
 def session_of(task: Task, row: Row[tuple[object, ...]]) -> Session:
@@ -347,8 +365,10 @@ def session_of(task: Task, row: Row[tuple[object, ...]]) -> Session:
 
 
 def _check_token(connection: Connection, task: Task, token: bytes) -> None:
-    known = select(tokens.c.token).where((tokens.c.task == task.name) & (tokens.c.token == token))
+    table = part_of(connection, tokens, task.name)
+    known = select(table.c.token).where((table.c.task == task.name) & (table.c.token == token))
     if connection.execute(known).one_or_none() is None:
+        _document(connection, task.name)  # another process may have deleted the task, with its tokens
         raise Refused(Reason.UNKNOWN_TOKEN, f"the token is not one of the task {task.name!r}")
 
 
@@ -357,8 +377,9 @@ def _check_token(connection: Connection, task: Task, token: bytes) -> None:
 
 def all_sessions(connection: Connection, task: Task) -> Iterator[Session]:
     """Every session of the task, a page at a time: those in the tree by their place, and then the others."""
+    table = part_of(connection, sessions, task.name)
     rows = connection.execution_options(yield_per=PAGE).execute(
-        select(sessions).where(sessions.c.task == task.name).order_by(sessions.c.position.nulls_last(), sessions.c.id)
+        select(table).where(table.c.task == task.name).order_by(table.c.position.nulls_last(), table.c.id)
     )
     for row in rows:
         yield session_of(task, row)
@@ -366,15 +387,20 @@ def all_sessions(connection: Connection, task: Task) -> Iterator[Session]:
 
 def all_tokens(connection: Connection, task: Task) -> Iterator[bytes]:
     """The hashes of all tokens of the task, in increasing order, a page at a time."""
+    table = part_of(connection, tokens, task.name)
     rows = connection.execution_options(yield_per=PAGE).execute(
-        select(tokens.c.token).where(tokens.c.task == task.name).order_by(tokens.c.token)
+        select(table.c.token).where(table.c.task == task.name).order_by(table.c.token)
     )
     for row in rows:
         yield bytes(row.token)
 
 
-def _document(connection: Connection, name: str) -> str:
-    found = connection.execute(select(tasks.c.document, tasks.c.deleted).where(tasks.c.name == name)).one_or_none()
+def _document(connection: Connection, name: str, *, for_share: bool = False, for_update: bool = False) -> str:
+    """The task's definition, refused where it was deleted. `for_share`: nobody deletes it before the transaction ends;
+    `for_update`: nor does anybody else change it, or add tokens."""
+    asked = select(tasks.c.document, tasks.c.deleted).where(tasks.c.name == name)
+    asked = asked.with_for_update(read=for_share) if for_share or for_update else asked
+    found = connection.execute(asked).one_or_none()
     if found is None:
         raise Refused(Reason.UNKNOWN_TASK, f"there is no task {name!r}")
     if found.deleted:

@@ -8,17 +8,18 @@ do not wait for each other.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from veridp.collect.estimate import Attendance
-from veridp.collect.service.rows import Columns, RowChange, execute_together
-from veridp.collect.service.schema import supports, tallies, under_way
+from veridp.collect.receipts import StepCounts
+from veridp.collect.service.rows import Columns, RowChange, execute, execute_together
+from veridp.collect.service.schema import supports, under_way
 from veridp.collect.task import Session, SessionStage, Task
 
 SHARDS = 64
@@ -150,21 +151,46 @@ def _numbers(sums: bytes) -> NDArray[np.int64]:
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
+_OF_TASK: Columns = {"task": "text", "moment": "bigint"}
+_STEPS = """
+SELECT tallies.task, tallies.step, sum(tallies.sessions) AS sessions
+FROM given CROSS JOIN tallies WHERE tallies.task = given.task GROUP BY tallies.task, tallies.step
+"""
+_PENDING = """
+SELECT under_way.task, sum(under_way.invited) AS invited, sum(under_way.challenged) AS challenged
+FROM given CROSS JOIN under_way
+WHERE under_way.task = given.task AND under_way.expires > given.moment GROUP BY under_way.task
+"""
+
+
+def steps_of(connection: Connection, task: Task) -> StepCounts:
+    """How many sessions of the task had begun, and had a challenge; no fewer than at any time before."""
+    rows = execute(connection, _STEPS, _OF_TASK, [(task.name, 0)])
+    steps: dict[str, int] = {row.step: int(row.sessions) for row in rows}
+    return StepCounts(steps.get(SessionStage.INVITED, 0), steps.get(SessionStage.CHALLENGED, 0))
+
+
 def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
     """How the task stands, from running sums alone."""
-    steps = {
-        step: int(count)
-        for step, count in connection.execute(
-            select(tallies.c.step, func.sum(tallies.c.sessions))
-            .where(tallies.c.task == task.name)
-            .group_by(tallies.c.step)
-        )
+    return standings(connection, [task], now)[task.name]
+
+
+def standings(connection: Connection, tasks: Sequence[Task], now: float) -> dict[str, TaskCounts]:
+    """How each of the tasks stands, from running sums alone: two statements, however many tasks there are."""
+    given = [(task.name, int(now)) for task in tasks]  # sessions expire at whole seconds
+    steps: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in execute(connection, _STEPS, _OF_TASK, given):
+        steps[row.task][row.step] = int(row.sessions)
+    pending = {
+        row.task: (int(row.invited), int(row.challenged)) for row in execute(connection, _PENDING, _OF_TASK, given)
     }
+    return {task.name: _counts(task, steps[task.name], *pending.get(task.name, (0, 0))) for task in tasks}
+
+
+def _counts(task: Task, steps: Mapping[str, int], invited_now: int, challenged_now: int) -> TaskCounts:
+    """How a task stands by how many sessions took each step, and how many are at which stage now."""
     rejected = {step.removeprefix(REJECTED): n for step, n in sorted(steps.items()) if step.startswith(REJECTED)}
     accepted, challenged = steps.get(SessionStage.ACCEPTED, 0), steps.get(SessionStage.CHALLENGED, 0)
-    pending = [func.coalesce(func.sum(column), 0) for column in (under_way.c.invited, under_way.c.challenged)]
-    not_expired = (under_way.c.task == task.name) & (under_way.c.expires > now)
-    invited_now, challenged_now = map(int, connection.execute(select(*pending).where(not_expired)).one())
     ended = accepted + sum(rejected.values())
     found = Attendance(
         accepted=accepted,

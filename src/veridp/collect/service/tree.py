@@ -1,4 +1,4 @@
-"""The Merkle tree of a task's decided sessions: grown in the database, and its head signed.
+"""The Merkle tree of a task's decided sessions: grown in the database, and its head signed with how many had begun.
 
 A session gets its place when the tree grows, which is when somebody asks for a receipt, and every few seconds. What is
 read for it does not depend on how many sessions there are: nodes are kept from `TILE` levels above the leaves on, and
@@ -8,20 +8,25 @@ those below are computed from the sessions of one tile.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 import msgpack
 from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy.exc import DBAPIError
 
 from veridp.collect.merkle import consistency_path, inclusion_path, joined, leaf_hash, root_of
 from veridp.collect.messages import Reason, Refused, SessionVerdict, encode
 from veridp.collect.receipts import Receipt, TreeHead, packed_entry
 from veridp.collect.service.keys import SigningKey
+from veridp.collect.service.partitions import hold, is_missing, part_of, within
 from veridp.collect.service.rows import Columns, execute
-from veridp.collect.service.schema import sessions, tree_heads, tree_nodes, unlogged
-from veridp.collect.service.store import insert_if_new
+from veridp.collect.service.schema import sessions, tasks, tree_heads, tree_nodes, unlogged
+from veridp.collect.service.store import all_sessions, all_tokens, get_task, insert_if_new
+from veridp.collect.service.tally import steps_of
 from veridp.collect.task import Task
+from veridp.collect.transcript import written
 
 TILE = 6  # levels: tiles of 64 sessions
 MOST_TOGETHER = 2000  # sessions that get their places in one transaction
@@ -29,16 +34,23 @@ MOST_TOGETHER = 2000  # sessions that get their places in one transaction
 _PLACES: Columns = {"id": "bytea", "position": "bigint", "leaf": "bytea"}
 _WAITING: Columns = {"task": "text", "id": "bytea"}
 _LOGGED = "DELETE FROM unlogged WHERE (task, id) IN (SELECT task, id FROM given)"
-_PLACED = "UPDATE sessions SET position = given.position, leaf = given.leaf FROM given WHERE sessions.id = given.id"
+_PLACED = """
+UPDATE {sessions} AS sessions SET position = given.position, leaf = given.leaf
+FROM given WHERE sessions.id = given.id
+"""
 
 
 def tasks_to_log(connection: Connection) -> list[str]:
     """The names of tasks with decided sessions that have no place yet."""
-    return list(connection.execute(select(unlogged.c.task).distinct()).scalars())
+    kept = select(unlogged.c.task).distinct().join(tasks, tasks.c.name == unlogged.c.task).where(~tasks.c.deleted)
+    return list(connection.execute(kept).scalars())
 
 
 def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> TreeHead:
-    """The head of the tree with the decided sessions that had no place, some at a time; within a transaction."""
+    """The head of the tree with the decided sessions that had no place, some at a time; within a transaction.
+
+    A head is signed where there are such sessions, or where more have begun or have a challenge.
+    """
     connection.execute(insert_if_new(connection, tree_heads), {"task": task.name, "head": ""})
     mine = select(tree_heads.c.head).where(tree_heads.c.task == task.name)
     kept = connection.execute(mine.with_for_update()).scalar_one()  # servers that share a database take turns
@@ -46,18 +58,23 @@ def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> Tre
     start = 0 if before is None else before.size
     some = select(unlogged.c.id).where(unlogged.c.task == task.name).order_by(unlogged.c.id).limit(MOST_TOGETHER)
     waiting = some.cte()
-    found = select(sessions).join_from(waiting, sessions, sessions.c.id == waiting.c.id)
-    rows = connection.execute(found.order_by(sessions.c.id)).all()
-    if before is not None and not rows and before.key == key.public:
+    table = part_of(connection, sessions, task.name)
+    found = select(table).join_from(waiting, table, table.c.id == waiting.c.id)
+    rows = connection.execute(found.order_by(table.c.id)).all()
+    counts = steps_of(connection, task)  # after the rows, so that they are among them
+    counted = before is not None and before.counts is not None and before.counts.covers(counts)
+    if before is not None and counted and not rows and before.key == key.public:
         return before
     leaves = [leaf_hash(_entry_of(task, row)) for row in rows]
     places = range(start, start + len(rows))
-    execute(connection, _PLACED, _PLACES, list(zip((row.id for row in rows), places, leaves, strict=True)))
+    numbers = (row.id for row in rows)
+    placed = within(connection, _PLACED, task.name)
+    execute(connection, placed, _PLACES, list(zip(numbers, places, leaves, strict=True)))
     execute(connection, _LOGGED, _WAITING, [(task.name, row.id) for row in rows])
     nodes = _TreeNodes(connection, task)
     nodes.complete(start, start + len(rows))
     size = start + len(rows)
-    head = key.sign(TreeHead(task.digest, size, int(now), root_of(size, nodes), key.public))
+    head = key.sign(TreeHead(task.digest, size, int(now), root_of(size, nodes), key.public, counts=counts))
     text = json.dumps(head.to_document(), sort_keys=True)
     connection.execute(update(tree_heads).where(tree_heads.c.task == task.name).values(head=text))
     return head
@@ -79,8 +96,9 @@ def head_of(connection: Connection, task: Task) -> TreeHead | None:
 
 def receipt_of(connection: Connection, task: Task, token: bytes) -> Receipt:
     """The receipt of the token's session; refused where it is not decided, or has no place yet."""
-    mine = (sessions.c.task == task.name) & (sessions.c.token == token)
-    row = connection.execute(select(sessions.c.stage, sessions.c.position).where(mine)).one_or_none()
+    table = part_of(connection, sessions, task.name)
+    mine = (table.c.task == task.name) & (table.c.token == token)
+    row = connection.execute(select(table.c.stage, table.c.position).where(mine)).one_or_none()
     if row is None or row.stage not in ("accepted", "rejected"):
         raise Refused(Reason.OUT_OF_ORDER, "a receipt before the verdict; complete the session first")
     head = head_of(connection, task)
@@ -98,18 +116,33 @@ def consistency_of(connection: Connection, task: Task, first: int, second: int) 
     return consistency_path(first, second, _TreeNodes(connection, task))
 
 
+def log_of(connection: Connection, name: str) -> Iterator[bytes]:
+    """The log of a task in pieces; nobody can delete the task before the transaction ends."""
+    try:
+        hold(connection, name)
+    except DBAPIError as error:
+        if not is_missing(error):
+            raise
+        connection.rollback()  # there is no such task, or no longer
+    task = get_task(connection, name)
+    parts = all_sessions(connection, task), all_tokens(connection, task)
+    return written(task, int(time.time()), *parts, head=head_of(connection, task))
+
+
 class _TreeNodes:
     """The digests of complete subtrees, read as they are needed."""
 
     def __init__(self, connection: Connection, task: Task) -> None:
         self.connection, self.task = connection, task
+        self.nodes, self.sessions = (part_of(connection, table, task.name) for table in (tree_nodes, sessions))
         self.known: dict[tuple[int, int], bytes] = {}
 
     def __call__(self, level: int, place: int) -> bytes:
         if (level, place) not in self.known:
             if level >= TILE:
-                at = (tree_nodes.c.task == self.task.name) & (tree_nodes.c.level == level)
-                found = select(tree_nodes.c.digest).where(at & (tree_nodes.c.place == place))
+                nodes = self.nodes.c
+                at = (nodes.task == self.task.name) & (nodes.level == level) & (nodes.place == place)
+                found = select(nodes.digest).where(at)
                 self.known[level, place] = bytes(self.connection.execute(found).scalar_one())
             elif level:
                 self.known[level, place] = joined(self(level - 1, 2 * place), self(level - 1, 2 * place + 1))
@@ -136,11 +169,10 @@ class _TreeNodes:
             for level, place in new
         ]
         if rows:
-            self.connection.execute(insert(tree_nodes), rows)
+            self.connection.execute(insert(self.nodes), rows)
 
     def _read_tile(self, tile: int) -> None:
-        of_tile = sessions.c.position.between(tile << TILE, (tile + 1 << TILE) - 1)
-        rows = self.connection.execute(
-            select(sessions.c.position, sessions.c.leaf).where((sessions.c.task == self.task.name) & of_tile)
-        )
+        kept = self.sessions.c
+        of_tile = (kept.task == self.task.name) & kept.position.between(tile << TILE, (tile + 1 << TILE) - 1)
+        rows = self.connection.execute(select(kept.position, kept.leaf).where(of_tile))
         self.known |= {(0, row.position): bytes(row.leaf) for row in rows}

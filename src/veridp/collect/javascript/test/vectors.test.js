@@ -82,9 +82,11 @@ for (const known of vectors.sessions) {
 test("a receipt shows its session and no other", async () => {
   const { receipt, record, definition } = vectors.receipt;
   await checkReceipt(receipt, record, bytes(definition));
+  await checkReceipt(vectors.receipt_of_an_older_server.receipt, record, bytes(definition));
   const changes = [
     [{ ...receipt, place: 2 }, record], [receipt, { ...record, opening: "00".repeat(32) }],
     [{ ...receipt, head: { ...receipt.head, time: 1 } }, record], [{ ...receipt, path: receipt.path.slice(1) }, record],
+    [{ ...receipt, head: { ...receipt.head, begun: 5 } }, record], [{ ...receipt, head: { ...receipt.head, challenged: 5 } }, record],
   ];
   for (const [changed, kept] of changes) await assert.rejects(checkReceipt(changed, kept, bytes(definition)), /broken-promise/);
 });
