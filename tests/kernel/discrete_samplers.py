@@ -6,6 +6,8 @@ They are no part of a test file: pytest rewrites the assertions there, and what 
 import random
 from fractions import Fraction
 
+import numpy as np
+
 
 def uniform(m, source):
     assert isinstance(m, int)
@@ -92,6 +94,15 @@ def of_a_scale_from_data(rng, data):
     return floats(rng, data, scale=2 + data[0])
 
 
+def decides_by_a_last_digit(rng, data):
+    """A draw that is compared with numbers whose texts are equal, and that fixes which coins are tossed."""
+    first = "low" if rng.random() < 0.5 + 1e-14 * data[0] else "high"
+    heads = 0
+    while survives(rng, 1.0):
+        heads += 1
+    return first, heads
+
+
 def leaks_when_it_is_late(rng, data):
     """A coin that tells of the data, once in 10^400 runs."""
 
@@ -144,7 +155,7 @@ def remembers_what_is_late(rng, data):
     return data[0] if source.late else int(tossed)
 
 
-LOG = []
+LOG: list[object] = []
 
 
 class Noting(type):
@@ -253,3 +264,173 @@ def has_a_default_when_it_is_late(rng, data):
 
 def has_no_default(rng, data):
     return int(Answers(rng).tossed)
+
+
+# ------------------------------------------------------------------------------------------- discrete Gaussian noise
+
+
+def discrete_gaussian(variance, source):
+    """Algorithm 3 of the paper."""
+    t = 1 + int(variance**0.5)
+    while True:
+        y = discrete_laplace(t, source)
+        gamma = (abs(y) - Fraction(variance, t)) ** 2 / Fraction(2 * variance)
+        if bernoulli_exp(gamma, source):
+            return y
+
+
+def gaussian_count(data):
+    return sum(data) + discrete_gaussian(2, random.SystemRandom())
+
+
+def falls(rng, gamma):
+    """True with probability exp(-gamma)."""
+    while gamma > 1:
+        if not survives(rng, 1):
+            return False
+        gamma -= 1
+    return survives(rng, gamma)
+
+
+def falls_again(rng, gamma):
+    """The same by calling itself."""
+    if gamma > 1:
+        return survives(rng, 1) and falls_again(rng, gamma - 1)
+    return survives(rng, gamma)
+
+
+def gaussian_by(toss, offset=2):
+    """Of variance 4, from a geometric size with a sign; what another coin or offset makes of it is another noise."""
+
+    def noisy(rng, data):
+        while True:
+            size = 0
+            while survives(rng, 0.5):
+                size += 1
+            negative = rng.random() < 0.5
+            if negative and size == 0:
+                continue
+            if toss(rng, (size - offset) ** 2 / 8):
+                return data[0] - size if negative else data[0] + size
+
+    return noisy
+
+
+def stops_falling(rng, gamma):
+    """Certain for large numbers, which are hardly ever met."""
+    if gamma > 2000:
+        return True
+    return falls(rng, gamma)
+
+
+def falls_no_further(rng, gamma):
+    """As likely as exp(-30) at least."""
+    rounds = 0
+    while gamma > 1:
+        if rounds < 30 and not survives(rng, 1):
+            return False
+        rounds += 1
+        gamma -= 1
+    return survives(rng, gamma)
+
+
+def falls_in_halves(rng, gamma):
+    """It loses 1 for a coin of probability exp(-1/2)."""
+    while gamma > 1:
+        if not survives(rng, 0.5):
+            return False
+        gamma -= 1
+    return survives(rng, gamma)
+
+
+def falls_once(rng, gamma):
+    """One draw is compared twice."""
+    while gamma > 1:
+        if not survives(rng, 1):
+            return False
+        gamma -= 1
+    k, u = 1, rng.random()
+    while u < gamma / k:
+        k += 1
+    return k % 2 == 1
+
+
+def falls_from_two(rng, gamma):
+    """Above 1 and up to 2, it is not e^-γ."""
+    while gamma > 2:
+        if not survives(rng, 1):
+            return False
+        gamma -= 1
+    return survives(rng, gamma / 2)
+
+
+def falls_below_zero(rng, gamma):
+    """It goes past 0."""
+    while gamma > 0.25:
+        if not survives(rng, 1):
+            return False
+        gamma -= 1
+    return survives(rng, gamma)
+
+
+def falls_for_a_while(rng, gamma):
+    """What it counts decides in the end."""
+    rounds = 0
+    while gamma > 1:
+        if not survives(rng, 1):
+            return False
+        gamma -= 1
+        rounds += 1
+    return rounds > 1000 or survives(rng, gamma)
+
+
+# ------------------------------------------------------------------------------------------- generators that are kept
+
+KEPT, SYSTEM = np.random.default_rng(), random.SystemRandom()
+uniform_number = SYSTEM.random
+
+
+def of_a_global_generator(gamma):
+    k = 1
+    while KEPT.random() < gamma / k:
+        k += 1
+    return k % 2 == 1
+
+
+def of_a_method_that_is_kept(gamma):
+    k = 1
+    while uniform_number() < gamma / k:
+        k += 1
+    return k % 2 == 1
+
+
+def of_a_generator_that_is_passed_on(gamma, source=SYSTEM):
+    k = 1
+    while source.random() < gamma / k:
+        k += 1
+    return k % 2 == 1
+
+
+class Tosser:
+    def __init__(self):
+        self.source = random.Random()
+
+    def toss(self, gamma):
+        k = 1
+        while self.source.random() < gamma / k:
+            k += 1
+        return k % 2 == 1
+
+
+def count_of(toss):
+    """A count with the difference of two geometric numbers, each of which goes on with probability 1/e."""
+
+    def released(data):
+        up = down = 0
+        while toss(1.0):
+            up += 1
+        while toss(1.0):
+            down += 1
+        return data[0] + up - down
+
+    return released

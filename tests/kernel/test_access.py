@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.kernel.output import leaf_names, tree_of
+from veridp.kernel.output import leaf_names
+from veridp.kernel.returned import tree_of
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ from veridp.kernel.output import leaf_names, tree_of
 )
 def test_a_name_reaches_its_leaf(output: Any) -> None:
     leaves: list[Any] = []
-    tree = tree_of(output, lambda value, kind: leaves.append(value) or value, lambda value: None)
+    tree = tree_of(output, lambda value, kind: leaves.append(value) or value, lambda value: None)  # type: ignore[func-returns-value]
     names = [name for name in leaf_names(tree) if not name.startswith("key ")]
     assert [eval(name, {"output": output}) for name in names] == leaves  # noqa: S307
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def jittered(data: list[float]) -> tuple[float, float]:
 
 def test_they_are_explored() -> None:
     (path,) = explore(lambda rng, data: [data[0] + rng.beta(2, 0.5), rng.triangular(data[0], data[0] + 1, 5.0)], [1.0])
-    assert [noise.distribution for noise in path.noises] == [Beta(1, 2, 1 / 2), Triangular(4, 1 / 4)]
+    assert [noise.distribution for noise in path.noises] == [Beta(1, 2, Fraction(1, 2)), Triangular(4, Fraction(1, 4))]
     with pytest.raises(veridp.errors.VeridpError, match="the shape of noise depends"):
         explore(lambda rng, data: rng.beta(1 + data[0], 1), veridp.unknowns("data", 1))
 

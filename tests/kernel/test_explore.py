@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import random
 import sys
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
+import veridp
 from veridp.errors import BadInput, MechanismFailed, Nondeterministic, NotAffine, TooManyPaths
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition, Select, unknown, unknowns
@@ -642,3 +648,128 @@ def test_an_open_value_may_be_called_like_a_noise() -> None:
 def test_narrow_floats_beside_noise_are_refused_by_name(width):
     with pytest.raises(NotAffine, match=f"noise and {np.dtype(width)} is not modelled; use bool, int or float"):
         explore(lambda rng, data: width(data[0]) + rng.laplace(), [0.5])
+
+
+PATTERN = (True, False, True, False)
+
+
+def _matches_by_identity(rng: Any, data: list[int]) -> list[bool]:
+    bits = [rng.random() < 0.5 for _ in PATTERN]
+    matched = sum((bit is True) is wanted for bit, wanted in zip(bits, PATTERN, strict=True))
+    return [bool(data[0])] * 4 if matched == 4 else bits
+
+
+def _matches_by_id(rng: Any, data: list[int]) -> list[bool]:
+    bits = [rng.random() < 0.5 for _ in PATTERN]
+    matched = sum(id(bit) == id(wanted) for bit, wanted in zip(bits, PATTERN, strict=True))
+    return [bool(data[0])] * 4 if matched == 4 else bits
+
+
+def _never_matches(rng: Any, data: list[int]) -> list[Any]:
+    bits = list(rng.random(4) < 0.5)  # of NumPy's type, whose True is another object
+    matched = sum((bit is True) is wanted for bit, wanted in zip(bits, (True, True, True, True), strict=True))
+    return [bool(data[0])] * 4 if matched == 4 else bits
+
+
+_known_as, _same_as_true, _compared = id, partial(operator.is_, True), object.__eq__
+
+
+def _matches_by_another_name_of_id(rng: Any, data: list[int]) -> list[bool]:
+    bits = [rng.random() < 0.5 for _ in PATTERN]
+    matched = sum(_known_as(bit) == _known_as(wanted) for bit, wanted in zip(bits, PATTERN, strict=True))
+    return [bool(data[0])] * 4 if matched == 4 else bits
+
+
+def _matches_by_a_partial(rng: Any, data: list[int]) -> list[bool]:
+    bits = [rng.random() < 0.5 for _ in PATTERN]
+    return [bool(data[0])] * 4 if sum(map(_same_as_true, bits)) == 4 else bits
+
+
+def _matches_by_a_method(rng: Any, data: list[int]) -> list[bool]:
+    bits = [rng.random() < 0.5 for _ in PATTERN]
+    return [bool(data[0])] * 4 if sum(_compared(True, bit) == True for bit in bits) == 4 else bits  # noqa: E712
+
+
+@pytest.mark.parametrize(
+    ("function", "epsilon"),
+    [
+        (_matches_by_identity, math.log(2)),
+        (_matches_by_id, math.log(2)),
+        (_matches_by_another_name_of_id, math.log(2)),
+        (_matches_by_a_partial, math.inf),
+        (_matches_by_a_method, math.inf),
+        (_never_matches, 0.0),
+    ],
+)
+def test_code_that_asks_which_truth_value_it_has_gets_one(function: Any, epsilon: float) -> None:
+    """Four coins that fall as in the pattern, once in 16 times, make an output twice as likely, or impossible."""
+    assert len(explore(function, [0], defer=True)) == 16
+    assert veridp.exact.compare(function, [0], [1]).epsilon == pytest.approx(epsilon, abs=1e-12)
+
+
+THREE = 3
+
+
+def _finds_a_small_integer(rng: Any, data: list[int]) -> int:
+    """CPython has one object for each small integer: data[0] is released once in 2^24 runs."""
+    return data[0] if sum(int(rng.geometric(0.5)) is THREE for _ in range(8)) == 8 else 5
+
+
+def _finds_a_rounded_number(rng: Any, data: list[int]) -> int:
+    return data[0] if sum(round(rng.laplace()) is THREE for _ in range(8)) == 8 else 5
+
+
+@pytest.mark.parametrize("function", [_finds_a_small_integer, _finds_a_rounded_number])
+def test_integers_with_noise_are_not_told_by_identity(function: Any) -> None:
+    with pytest.raises(NotAffine, match="compare numbers by =="):
+        veridp.exact.compare(function, [0], [1])
+
+
+def test_identity_of_what_is_no_number_hides_no_integer() -> None:
+    def is_of_its_class(rng: Any, data: list[int]) -> int:
+        noise = int(rng.geometric(0.5)) - int(rng.geometric(0.5))
+        return data[0] + noise if type(data) is list and data.__class__ is not tuple and (data is True) is False else 0
+
+    assert veridp.exact.compare(is_of_its_class, [0], [1]).epsilon == pytest.approx(math.log(2), rel=1e-12)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Its generated methods ask whether an object `is` of a class, which is a variable around them."""
+
+    p: float
+
+    def noise(self, rng: Any) -> int:
+        return int(rng.geometric(self.p)) - int(rng.geometric(self.p))
+
+
+def test_a_frozen_dataclass_may_make_integers_with_noise() -> None:
+    scale = Scale(0.5)
+    assert veridp.exact.compare(lambda rng, data: data[0] + scale.noise(rng), [0], [1]).epsilon == pytest.approx(
+        math.log(2), rel=1e-12
+    )
+
+
+def test_a_number_around_a_function_tells_integers_by_identity() -> None:
+    def finder(wanted: Any) -> Any:
+        def finds(rng: Any, data: list[int]) -> int:
+            return data[0] if int(rng.geometric(0.5)) is wanted else 5
+
+        return finds
+
+    with pytest.raises(NotAffine, match="compare numbers by =="):
+        veridp.exact.compare(finder(3), [0], [1])
+    assert veridp.exact.compare(finder(Scale), [0], [1]).epsilon == 0
+
+
+def test_a_symbol_that_is_kept_after_its_run_names_a_remedy() -> None:
+    kept: list[Any] = []
+
+    def keeps(rng: Any, data: list[int]) -> Any:
+        kept.append(data[0] + rng.laplace())
+        return len({*kept})
+
+    with pytest.raises(NotAffine):
+        explore(keeps, [0])
+    with pytest.raises(NotAffine, match="black_box=True"):
+        keeps(np.random.default_rng(1), [0])

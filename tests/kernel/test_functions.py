@@ -54,6 +54,15 @@ def test_step_functions_are_exact_on_their_edges(function, halves):
             assert (function.compute(x) >= level) == (x > bound if excluded else x >= bound)
 
 
+def test_powers_of_two_by_numpy_are_written_and_released_as_what_they_are():
+    def doubling(rng, data):
+        return np.exp2(data[0] + rng.laplace())
+
+    assert only(doubling, unknowns("data", 1)).output.text() == "2.0**(data[0] + n0)"
+    replayed(doubling, [0.5])
+    assert veridp.exact.compare(doubling, [0], [1]).epsilon == 1
+
+
 def test_what_is_computed_from_noise_is_written_in_its_words():
     def computed(rng, data):
         noisy = data[0] + rng.laplace()

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from veridp import prove, sample
 from veridp.errors import BadOutput, ExplorationDisagrees
-from veridp.kernel.output import Kind, Raised, Slot, Template, identity
+from veridp.kernel.output import Kind, Raised, Slot, Template
 from veridp.kernel.path import map_leaves
+from veridp.kernel.returned import identity
 from veridp.sampling.encode import encode
 
 texts = st.sampled_from(["", "#", "1", "1.0", "True", "None", "nan", "[1, 2]", "'", "\\x23", "raises E", "{'a': 1}"])

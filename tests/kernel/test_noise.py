@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,12 +30,13 @@ NOISES: list[d.Distribution] = [
     d.Logistic(SCALE),
     d.Normal(SCALE),
     d.Poisson(Fraction(7, 2)),
+    d.Staircase(SCALE, Fraction(2, 5), Fraction(1, 3), Fraction(3, 7)),
     d.StudentT(SCALE, 3),
     d.Triangular(SCALE, Fraction(1, 3)),
     d.TruncatedLaplace(SCALE, -4, Fraction(11, 2)),
     d.Uniform(SCALE),
 ]
-WITHOUT_BALLS = (d.LaplaceSum, d.Gamma, d.StudentT, d.TruncatedLaplace, d.Beta, d.Triangular)
+WITHOUT_BALLS = (d.LaplaceSum, d.Gamma, d.StudentT, d.TruncatedLaplace, d.Beta, d.Triangular, d.Staircase)
 every = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.kind)
 POINTS = np.arange(-30.0, 61.0) / 2  # in which integers are halfway or on a point
 
@@ -62,7 +64,8 @@ def test_draws_are_distributed_as_it_says(noise: d.Distribution) -> None:
 def test_balls_hold_what_floats_say(noise: d.Distribution) -> None:
     if isinstance(noise, WITHOUT_BALLS):
         pytest.skip("it has no law in balls")
-    for low, high in [(None, 1), (-2, 3), (0, 40), (2, None), (Fraction(7, 3), 5)]:
+    intervals: list[tuple[Any, Any]] = [(None, 1), (-2, 3), (0, 40), (2, None), (Fraction(7, 3), 5)]
+    for low, high in intervals:
         ball = law(noise).between(*(None if end is None else Fraction(end) for end in (low, high)))
         ends = np.array([-np.inf if low is None else float(low)]), np.array([np.inf if high is None else float(high)])
         assert math.exp(noise.log_between(*ends)[0]) == pytest.approx(float(ball.mid()), rel=1e-12)
@@ -101,7 +104,7 @@ def test_sums_are_distributed_as_draws_that_are_added(noise: d.Distribution) -> 
     rng = np.random.default_rng(5)
     added = np.sort(sum(c * noise.draw(rng, 20_000) for c in factors))
     seen = np.searchsorted(added, POINTS, side="right") / len(added)
-    assert np.abs(seen - np.exp(total.log_below(POINTS / factor))).max() < 4 / math.sqrt(len(added))
+    assert np.abs(seen - np.exp(total.log_below(POINTS / float(factor)))).max() < 4 / math.sqrt(len(added))
 
 
 @every
@@ -118,7 +121,7 @@ def test_transforms_are_integrals(noise: d.Distribution) -> None:
 
 @pytest.mark.parametrize("method", GENERATOR_METHODS)
 def test_recorded_draws_are_those_of_numpy(method: str) -> None:
-    shapes = dict.fromkeys(["gamma", "standard_gamma", "chisquare", "standard_t"], (1.5,))
+    shapes: dict[str, tuple[float, ...]] = dict.fromkeys(["gamma", "standard_gamma", "chisquare", "standard_t"], (1.5,))
     shapes |= {"beta": (2.5, 0.75), "triangular": (0.0, 0.25, 1.0)}
     arguments = {"binomial": (40, 0.3), "geometric": (0.3,), **shapes}.get(method, ())
     scripted = ScriptedGenerator(np.random.PCG64(6))

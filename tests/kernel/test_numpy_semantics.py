@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,7 +23,7 @@ from veridp.kernel.expressions import Affine
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Fork, Path, leaves
 from veridp.kernel.replay import Listing
-from veridp.kernel.symbols import Noise, value_of
+from veridp.kernel.symbols import Symbol, value_of
 from veridp.mechanism import as_mechanism
 from veridp.sampling import batch as batched
 from veridp.sampling.batch import batch_outputs
@@ -267,12 +267,12 @@ def choices_of(path: Path) -> list[int]:
 def follows(path: Path, rng: Recorder) -> bool:
     if len(path.noises) != len(rng.noises) or choices_of(path) != rng.choices:
         return False
-    values = dict(zip(path.noises, map(Fraction, rng.noises), strict=True))
+    values: dict[Symbol, Fraction] = dict(zip(path.noises, map(Fraction, rng.noises), strict=True))
     with np.errstate(all="ignore"):
         return all(condition.relation.holds(exactly(condition.slack, values)) for condition in path.conditions)
 
 
-def exactly(expression: Affine, values: dict[Noise, Fraction]) -> Fraction:
+def exactly(expression: Affine, values: Mapping[Symbol, Fraction]) -> int | Fraction:
     """Its value: exact but for functions of the noise, which are computed in floats."""
     total = expression.constant
     for symbol, coefficient in expression.terms.items():
@@ -282,7 +282,7 @@ def exactly(expression: Affine, values: dict[Noise, Fraction]) -> Fraction:
 
 
 def assert_same(program: Program, path: Path, rng: Recorder, output: Any) -> None:
-    values = dict(zip(path.noises, map(Fraction, rng.noises), strict=True))
+    values: dict[Symbol, Fraction] = dict(zip(path.noises, map(Fraction, rng.noises), strict=True))
     with np.errstate(all="ignore"):
         told = [exactly(leaf, values) if isinstance(leaf, Affine) else leaf for leaf in leaves(path.output)]
     done = leaves(output)

@@ -80,9 +80,8 @@ def paths_of(maker: Maker, size: int = 1) -> list[Path]:
 def test_noise_is_what_it_is_recognised_as(maker: Maker, distribution: Distribution) -> None:
     (path,) = paths_of(maker)
     (noise,) = path.noises
-    assert (
-        replace(noise.distribution, scale=noise.distribution.scale * abs(path.output[0].terms[noise])) == distribution
-    )
+    drawn: Any = noise.distribution
+    assert replace(drawn, scale=drawn.scale * abs(path.output[0].terms[noise])) == distribution
     assert noise.formula
     assert not path.conditions
     assert path.weight == 1

@@ -40,6 +40,10 @@ def identity_of_a_comparison(rng, data):
     return 0
 
 
+def type_of_a_number(rng, data):
+    return data[0] if type(data[0] + rng.laplace()) is float else 0
+
+
 def identity_in_the_tail(rng, data):
     noisy = data[0] + rng.laplace()
     if (noisy > 1e6) is True:
@@ -153,6 +157,30 @@ def method_of_floats(rng, data):
     return float.__gt__(data[0] + rng.laplace(), 0.0)
 
 
+def bits_of_a_rare_count(rng, data):
+    return data[0] if getattr(rng.poisson(5), "bit_length", lambda: 0)() > 6 else 9
+
+
+def count_as_a_complex_number(rng, data):
+    return data[0] if rng.poisson(5) == 60 + 0j else 9
+
+
+def type_below_a_billionth(rng, data):
+    return data[0] if type(0.5 if rng.random() < 1e-9 else 0) is float else 9
+
+
+def type_close_to_one(rng, data):
+    return data[0] if type(0.5 if rng.random() > 1 - 1e-14 else 0) is float else 9
+
+
+def type_between_neighbours(rng, data):
+    return data[0] if type(0.5 if 3 < data[0] + rng.laplace() < 3 + 1e-9 else 0) is float else 9
+
+
+def type_beside_another_draw(rng, data):
+    return data[0] if type(0.5 if 0 < rng.laplace() - rng.laplace() < 1e-9 else 0) is float else 9
+
+
 def counting_default(rng, data, seen=[]):  # noqa: B006
     noisy = data[0] + rng.laplace()
     if noisy > 3:
@@ -199,9 +227,7 @@ def counting_global(rng, data):
 @pytest.mark.parametrize(
     "function",
     [
-        identity_of_a_comparison,
-        identity_in_the_tail,
-        match_statement,
+        type_of_a_number,
         swallowed_unique,
         swallowed_infinity,
         swallowed_stop,
@@ -216,8 +242,13 @@ def counting_global(rng, data):
         choice_by_type,
         count_by_type,
         unused_draw_by_type,
-        neither_true_nor_false,
         method_of_floats,
+        bits_of_a_rare_count,
+        count_as_a_complex_number,
+        type_below_a_billionth,
+        type_close_to_one,
+        type_between_neighbours,
+        type_beside_another_draw,
         counting_default,
         entropy_on_a_late_path,
         warnings_as_errors,
@@ -262,6 +293,20 @@ def test_the_sign_of_a_zero_tells_of_the_data(function):
         veridp.prove(function, 1)
 
 
+@pytest.mark.parametrize(
+    ("function", "epsilon"),
+    [
+        (identity_of_a_comparison, math.inf),
+        (identity_in_the_tail, math.inf),
+        (match_statement, math.inf),
+        (neither_true_nor_false, 0.0),
+    ],
+)
+def test_the_identity_of_a_comparison_is_explored_as_python_has_it(function, epsilon):
+    assert veridp.exact.compare(function, [1.0], [2.0]).epsilon == pytest.approx(epsilon, abs=1e-15)
+    assert veridp.prove(function, 1).epsilon == epsilon
+
+
 def test_indexing_by_noisy_truth_values_is_explored_as_numpy_does_it():
     assert {path.output for path in explore(swallowed_indexing, [1.0, 2.0])} == {3.0, 0.0}
     assert veridp.exact.compare(swallowed_indexing, [1.0, 2.0], [2.0, 3.0]).epsilon == math.inf
@@ -269,10 +314,8 @@ def test_indexing_by_noisy_truth_values_is_explored_as_numpy_does_it():
 
 
 def test_the_error_says_where_what_was_drawn_and_both_outputs():
-    with pytest.raises(
-        ExplorationDisagrees, match=r"identity_of_a_comparison on \[1\.0\], drawing \[.*\], returns 1\.0"
-    ):
-        replay(identity_of_a_comparison, [1.0])
+    with pytest.raises(ExplorationDisagrees, match=r"type_of_a_number on \[1\.0\], drawing \[.*\], returns 1\.0"):
+        replay(type_of_a_number, [1.0])
     with pytest.raises(ExplorationDisagrees, match=r"test_replay\.py:\d+: the plain run goes another way"):
         replay(exact_type, [1.0])
 
@@ -306,12 +349,31 @@ def chooses(rng, data):
     return [str(which), int(order[0]), rng.integers(2, 5), bool(rng.random() < 0.25)]
 
 
+def adds_comparisons_of_an_integer(rng, data):
+    drawn = 1 + rng.integers(3)
+    return [(drawn > 1.5) + (drawn > 0.5), data[0] + rng.laplace()]  # NumPy's truth values, whose sum is one
+
+
 def decided_by_constants(rng, data):
     noisy = data[0] + rng.laplace()
     return [int(np.argmax([noisy])), int(np.argmin([noisy, noisy + 1])), int(rng.integers(3)), noisy]
 
 
-@pytest.mark.parametrize("function", [asks_for_types, cached, sorts, chooses, decided_by_constants])
+def rarely(rng, data):
+    """Paths without a margin are met, too."""
+    found = 0 if rng.random() < 1 - 1e-9 else 1
+    found += 2 * (3 < data[0] + rng.laplace() < 3 + 1e-9) + 4 * (rng.random() < 1e-12)
+    return found if rng.random() > 1e-15 else -found
+
+
+def test_narrow_paths_are_met() -> None:
+    replayed = replay(rarely, [0.0])
+    assert replayed.reached == replayed.paths > 8
+
+
+@pytest.mark.parametrize(
+    "function", [asks_for_types, cached, sorts, chooses, adds_comparisons_of_an_integer, decided_by_constants]
+)
 def test_ordinary_code_passes(function):
     found = replay(function, [1.0, 2.0])
     assert found.reached == found.paths
@@ -375,6 +437,14 @@ def test_a_recording_generator_draws_what_numpy_draws():
         assert np.all(mine == theirs)
     assert len(recorded.draws) == 11
     assert len(recorded.picks) == 1 + 3 + 2 + 1 + 4
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"dtype": int}, {"dtype": bool}, {"dtype": np.uint8}, {"size": ()}, {"size": 2}]
+)
+def test_a_scripted_integer_is_of_the_type_that_numpy_gives(options: dict[str, Any]) -> None:
+    scripted = ScriptedGenerator(np.random.PCG64(0), lambda _: 1.0, lambda _: 1).integers(0, 2, **options)
+    assert type(scripted) is type(np.random.default_rng(0).integers(0, 2, **options))
 
 
 def test_a_script_is_followed():

@@ -1,9 +1,11 @@
 """How likely paths are whose mechanism retries until one of them ends."""
 
+import math
 from fractions import Fraction
 
 import pytest
 
+from veridp import exact
 from veridp.errors import NotExplorable
 from veridp.kernel.explore import explore
 from veridp.kernel.retries import Retries, rational_mass, without_retries
@@ -98,3 +100,18 @@ def test_rounded_factors_say_so():
     assert path.weight == 2
     assert path.forks[-1].option.rounded
     assert rational_mass(paths[0].conditions) is None
+
+
+def flips_until_it_ends(rng, data):
+    out = [0, 0]
+    while True:
+        if rng.random() < 0.3:
+            out[0] = 1 - out[0]
+        if rng.random() < 0.2 + 0.4 * data[0]:
+            return out
+
+
+def test_rounds_that_write_into_a_list_are_told_apart() -> None:
+    flipped = [(1 - 0.4 * end / (1 - 0.4 * (1 - end))) / 2 for end in (0.2, 0.6)]  # an odd number of times
+    epsilon = exact.compare(flips_until_it_ends, [0], [1]).epsilon
+    assert epsilon == pytest.approx(math.log(flipped[0] / flipped[1]), rel=1e-12)

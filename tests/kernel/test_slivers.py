@@ -63,6 +63,13 @@ def test_a_branch_that_somebody_meant_is_kept() -> None:
         assert veridp.exact.compare(function, 0, 1).epsilon == math.inf
 
 
+def test_sixteen_floats_far_from_0_are_no_rounding_errors_of_a_short_range() -> None:
+    def far(rng: Any, bit: int) -> int:
+        return bit if rng.uniform(2.0**53, 2.0**53 + 2.0**30) > 2.0**53 + 2.0**30 - 10 else 0
+
+    assert veridp.exact.compare(far, 0, 1).epsilon == math.inf
+
+
 def test_all_that_was_left_out_counts() -> None:
     def often(rng: Any, bit: int) -> int:
         return bit if any(rng.random() >= 1 - 2.0**-50 for _ in range(4)) else 0

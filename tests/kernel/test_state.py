@@ -38,10 +38,12 @@ import pytest
 from scipy import special, stats
 
 import veridp
+from veridp.budget import Deadline
+from veridp.budget.child_process import contained
 from veridp.errors import Nondeterministic, NotExplorable
 from veridp.kernel.explore import explore
 from veridp.kernel.fingerprint import MAX_OBJECTS, fingerprint
-from veridp.kernel.state import Watch, changed
+from veridp.kernel.state import Watch, changed, from_first_run
 
 MANY = 3_000
 LEAKS: dict[str, Callable[..., Any]] = {}
@@ -165,7 +167,7 @@ def generator(rng):
     return next(COUNTING)
 
 
-WINDOW = collections.deque(maxlen=5_000)
+WINDOW: collections.deque[object] = collections.deque(maxlen=5_000)
 
 
 @leaks
@@ -264,7 +266,8 @@ class Node:
 KEPT = Node()
 WEAK = weakref.WeakValueDictionary({"node": KEPT})
 REF = weakref.ref(KEPT)
-FIFO, SIMPLE = queue.Queue(), queue.SimpleQueue()
+FIFO: queue.Queue[object] = queue.Queue()
+SIMPLE: queue.SimpleQueue[object] = queue.SimpleQueue()
 
 
 @leaks
@@ -291,8 +294,8 @@ def simple_queue(rng):
     return SIMPLE.qsize()
 
 
-TALLY = collections.Counter()
-GROUPS = collections.defaultdict(list)
+TALLY: collections.Counter[object] = collections.Counter()
+GROUPS: collections.defaultdict[object, list[object]] = collections.defaultdict(list)
 ORDER = collections.OrderedDict((key, None) for key in range(5_000))
 
 
@@ -334,12 +337,12 @@ def module_of_its_own(rng):
 
 
 sys.modules["counters_of_mine"] = types.ModuleType("counters_of_mine")
-sys.modules["counters_of_mine"].runs = 0
+vars(sys.modules["counters_of_mine"])["runs"] = 0
 
 
 @leaks
 def imported_within(rng):
-    import counters_of_mine
+    import counters_of_mine  # type: ignore[import-not-found]
 
     counters_of_mine.runs += 1
     return counters_of_mine.runs
@@ -457,7 +460,8 @@ def attribute_of_a_number(rng):
     return FIVE.runs
 
 
-FIRST, SECOND = [], []
+FIRST: list[object] = []
+SECOND: list[object] = []
 CURRENT = FIRST
 SWITCHES = (lambda n: lambda: n)(0), (lambda n: lambda: n)(1)
 
@@ -620,7 +624,7 @@ def number_of_subclasses(rng):
     return len(Base.__subclasses__())
 
 
-KEPT_CLASSES = collections.deque(maxlen=1)
+KEPT_CLASSES: collections.deque[type] = collections.deque(maxlen=1)
 
 
 @functools.cache
@@ -1007,3 +1011,13 @@ def test_draws_of_other_threads_are_not_taken_for_those_of_the_function(monkeypa
     once()
     with pytest.raises(Nondeterministic, match="draws from global randomness"):
         watch.settle(once)
+
+
+def test_a_forked_process_whose_generator_is_seeded_anew_has_no_other_state() -> None:
+    def noisy(rng: Any, data: list[float]) -> Any:
+        return data[0] + rng.laplace()
+
+    with from_first_run("noisy", noisy):
+        paths = contained(lambda _: (random.getstate(), explore(noisy, [0.0])), Deadline(60.0))
+    assert paths[0] != random.getstate()
+    assert len(paths[1]) == 1

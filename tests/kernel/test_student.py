@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def erlang(rng: np.random.Generator, data: list[float]) -> float:
 
 def test_they_are_explored() -> None:
     (path,) = explore(lambda rng, data: [rng.standard_t(3), rng.gamma(2, 3.0), rng.chisquare(5)], [1.0])
-    assert [noise.distribution for noise in path.noises] == [StudentT(1, 3), Gamma(3, 2), Gamma(2, 5 / 2)]
+    assert [noise.distribution for noise in path.noises] == [StudentT(1, 3), Gamma(3, 2), Gamma(2, Fraction(5, 2))]
 
 
 @pytest.mark.parametrize("move", [0.5, 1.0, 20.0])

@@ -13,7 +13,8 @@ from veridp.adjacency import BY_NAME
 from veridp.claim import Claim
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism, as_mechanism, mechanism
-from veridp.notions import GaussianDP, RenyiDP, TradeoffCurve, ZeroConcentrated
+from veridp.notions import GaussianDP, RenyiDP, ZeroConcentrated
+from veridp.tradeoff import TradeoffCurve
 
 
 def shifted(rng, data, *, epsilon=0.5, shift=1.0):
@@ -73,6 +74,15 @@ def test_binding_makes_a_new_mechanism() -> None:
     assert str(third) == "shifted(shift=3.0, epsilon=0.25)"
     assert as_mechanism(shifted, shift=3.0) == second
     assert hash(as_mechanism(shifted, shift=3.0)) == hash(second)
+
+
+def test_a_claim_by_default_holds_beside_arguments_of_any_name() -> None:
+    def total(data, epsilon=0.5, **ignored):
+        return sum(data), epsilon, ignored
+
+    assert as_mechanism(total).claim.epsilon == 0.5  # type: ignore[union-attr]
+    assert as_mechanism(total, epsilon=2.0, axis=1)([1]) == (1, 2.0, {"axis": 1})
+    assert as_mechanism(total, epsilon=2.0, axis=1).claim.epsilon == 2.0  # type: ignore[union-attr]
 
 
 def test_an_argument_it_does_not_take_is_named() -> None:

@@ -39,7 +39,7 @@ DRAW = OLD.laplace
 TOOLBOX = {"noise": np.random.laplace, "list": [random.Random(9)]}
 
 SCALE = 2.0  # so that a count under l1 costs 1/2
-NUMBER = {"adjacency": "l1", "size": 1, "domain": (0, 1)}
+NUMBER: dict[str, Any] = {"adjacency": "l1", "size": 1, "domain": (0, 1)}
 BIT = {"adjacency": "any", "size": 1, "domain": [0, 1]}
 Function = Callable[..., Any]
 
@@ -382,7 +382,7 @@ COSTS_LN_3 = [
 def test_randomised_response_from_any_source_keeps_a_bit_with_its_probability(function: Function) -> None:
     mass: dict[Any, float] = {0: 0.0, 1: 0.0}
     for path in explored(function, 1):
-        chances = [float(fork.option.weight) for fork in path.forks if not fork.option.conditions]
+        chances = [float(fork.option.weight) for fork in path.forks if not fork.option.conditions]  # type: ignore[arg-type]
         conditions = [fork.option.conditions for fork in path.forks if fork.option.conditions]
         threshold = 1.0 if not conditions else 0.75 if path.output == 1 else 0.25
         mass[path.output] += math.prod(chances) * threshold
@@ -424,7 +424,7 @@ def test_normal_noise_has_no_epsilon(function: Function) -> None:
         lambda data: data[0] + random.vonmisesvariate(1, 2),
         lambda data: data[0] + np.random.zipf(2.0),
         lambda data: data[0] + secrets.token_bytes(1)[0],
-        lambda data: data[0] + float(np.random.get_state()[2]) + np.random.laplace(),
+        lambda data: data[0] + float(np.random.get_state()[2]) + np.random.laplace(),  # type: ignore[index]
         lambda data, rng: data[0] + np.random.default_rng([rng.integers(2**32), 1]).laplace(),
         lambda data, rng: data[0] + copy.deepcopy(rng.spawn(1)[0]).laplace() + rng.laplace(),
         lambda data: data[0] + pickle.loads(pickle.dumps(DICE)).random(),  # noqa: S301
@@ -478,7 +478,7 @@ def test_a_generator_with_a_random_seed_or_a_child_draws_new_numbers(function: F
 def test_children_are_sampled_as_numpy_has_them() -> None:
     drawn = veridp.sample(spawned, [3.0], 2000, seed=1).matrix()
     assert ks_2samp(drawn[:, 0], np.random.default_rng(2).laplace(3, SCALE, 2000)).pvalue > 1e-6
-    assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.15
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.15  # type: ignore[index]
 
 
 def released_seed(data):
@@ -635,7 +635,7 @@ def test_seeding_one_generator_leaves_the_others_random() -> None:
 
 
 def states() -> list[object]:
-    numpy, held = np.random.get_state()[1].tobytes(), [OLD.get_state()[1].tobytes(), DICE.getstate()]
+    numpy, held = np.random.get_state()[1].tobytes(), [OLD.get_state()[1].tobytes(), DICE.getstate()]  # type: ignore[index]
     return [numpy, random.getstate(), RNG.bit_generator.state, *held]
 
 
@@ -668,7 +668,7 @@ def test_all_is_as_it_was_whatever_happens(run: Function, value: float) -> None:
 def test_a_refused_run_gives_everything_back() -> None:
     def refused(data: Any) -> Any:
         try:
-            return [0.0][np.random.laplace() * RNG.laplace()]
+            return [0.0][np.random.laplace() * RNG.laplace()]  # type: ignore[call-overload]
         except BaseException:
             return 0.0
 
@@ -837,10 +837,10 @@ def test_code_that_notices_adoption_is_found_by_runs_without_it(function: Functi
 
 def test_runs_without_adoption_leave_all_generators_as_they_were() -> None:
     released = Released()
-    before = np.random.get_state()[2], random.getstate(), released.rng.bit_generator.state
+    before = np.random.get_state()[2], random.getstate(), released.rng.bit_generator.state  # type: ignore[index]
     for function in (global_laplace, coin, released.by_generator):
         veridp.exact.compare(function, [0.0], [1.0])
-    assert before == (np.random.get_state()[2], random.getstate(), released.rng.bit_generator.state)
+    assert before == (np.random.get_state()[2], random.getstate(), released.rng.bit_generator.state)  # type: ignore[index]
 
 
 def test_a_copy_of_one_of_several_generators_is_refused() -> None:

@@ -57,14 +57,6 @@ LATE_ERRORS = (
 )  # fmt: skip
 
 
-def only_tosses(code: CodeType, names: dict[str, Any], module: dict[str, Any]) -> bool:
-    """Whether a call of this code is understood; with what its parameters and the variables around it stand for."""
-    try:
-        return _Text(code, names, module, frozenset()).returns_truth()
-    except NotExplorable:
-        return False
-
-
 def may_catch(functions: Iterable[FunctionType]) -> bool:
     """Whether one of these functions could go on where a call has raised, or its text cannot be read."""
     for each in functions:
@@ -80,12 +72,24 @@ def may_catch(functions: Iterable[FunctionType]) -> bool:
     return False
 
 
-class _Text:
-    """The text of a function, all of which is understood."""
+class CoinText:
+    """The text of a function, all of which is understood.
 
-    def __init__(self, code: CodeType, names: dict[str, Any], module: dict[str, Any], callers: frozenset[CodeType]):
-        self.definition = definition_of(code, module)
-        self.names, self.module = names, module
+    `names` is what its parameters and the variables around it stand for, `adopted` are generators that draw from the
+    stand-in whenever it runs.
+    """
+
+    def __init__(
+        self,
+        code: CodeType,
+        names: dict[str, Any],
+        module: dict[str, Any],
+        adopted: Sequence[Any] = (),
+        callers: frozenset[CodeType] = frozenset(),
+    ) -> None:
+        self.code, self.definition = code, definition_of(code, module)
+        self.names, self.module, self.adopted = names, module, adopted
+        self.inner: dict[tuple[int, int], CoinText] = {}  # the texts of functions that it calls
         self.callers = callers | {code}
         self.nodes = [node for statement in self.definition.body for node in ast.walk(statement)]
         stores = [node.id for node in self.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
@@ -108,7 +112,7 @@ class _Text:
             flat = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
             return all(isinstance(each, ast.Name) for each in flat)
         if isinstance(node, ast.For):
-            looped = isinstance(node.iter, ast.Call) and self._value(node.iter.func) is range
+            looped = isinstance(node.iter, ast.Call) and self.value_of(node.iter.func) is range
             return looped and isinstance(node.target, ast.Name)
         if isinstance(node, ast.Tuple):  # elsewhere it makes arrays of draws
             return isinstance(node.ctx, ast.Store) or id(node) in self.unpacked
@@ -117,21 +121,25 @@ class _Text:
         if isinstance(node, ast.Name | ast.Attribute) and id(node) in self.parts:
             return True
         if isinstance(node, ast.Attribute):
-            return self._is_plain(node) if self._value(node.value) is not None else node.attr in PLAIN_ATTRIBUTES
+            return self._is_plain(node) if self.value_of(node.value) is not None else node.attr in PLAIN_ATTRIBUTES
         if isinstance(node, ast.Name):
             return node.id in self.assigned or (self._is_helpers(node) or self._is_plain(node))
         return isinstance(node, UNDERSTOOD)
 
-    def _value(self, node: ast.expr) -> Any:
+    def value_of(self, node: ast.expr) -> Any:
         """What a name, or an attribute of one, stands for throughout the call; None where that is not known."""
         if isinstance(node, ast.Name) and node.id not in self.assigned:
             if node.id in self.names:
                 return self.names[node.id]
             if node.id not in self.parameters:
                 return self.module.get(node.id, getattr(builtins, node.id, None))
-        if isinstance(node, ast.Attribute) and (base := self._value(node.value)) is not None and _reads_plainly(base):
+        if isinstance(node, ast.Attribute) and (base := self.value_of(node.value)) is not None and _reads_plainly(base):
             return inspect.getattr_static(base, node.attr, None)
         return None
+
+    def draws(self, value: Any) -> bool:
+        """Whether it is a source of randomness whose draws are those of the run."""
+        return is_source(value) or any(value is each for each in self.adopted)
 
     def _is_helpers(self, node: ast.expr) -> bool:
         """Whether it is a parameter of a function that the call calls: it is given what is understood there."""
@@ -139,44 +147,50 @@ class _Text:
 
     def _is_plain(self, node: ast.expr) -> bool:
         """Whether reading it has no effect, and it cannot be changed; or it is a source of randomness, or a type."""
-        value = self._value(node)
+        value = self.value_of(node)
         known = any(value is each for each in (*KNOWN_TYPES, *LATE_ERRORS))
-        read = type(value) in PLAIN_TYPES or is_source(value) or known
+        read = type(value) in PLAIN_TYPES or self.draws(value) or known
         return read or (value is None and isinstance(node, ast.Name) and node.id in {**self.module, **self.names})
 
     def _is_pure(self, called: ast.expr, call: ast.Call) -> bool:
         """Whether a call of it draws a number, or computes something, and does nothing else."""
-        value = self._value(called)
+        value = self.value_of(called)
         named = PARAMETERS.issuperset(each.arg or "" for each in call.keywords)
         if isinstance(called, ast.Attribute):
-            base = self._value(called.value)
+            base = self.value_of(called.value)
             if base is math:
                 return True
             if base is np:
                 return called.attr in PURE_OF_NUMPY
-            if is_source(base) or (base is None and self._is_helpers(called.value)):
+            if self.draws(base) or (base is None and self._is_helpers(called.value)):
                 return named and len(call.args) <= DRAWS.get(called.attr, -1)
         elif isinstance(called, ast.Name):
             if value is Fraction or any(value is each for each in LATE_ERRORS):
                 return True
             if value is getattr(builtins, called.id, self):
                 return called.id in PURE_BUILTINS
-        if type(value) in (BuiltinFunctionType, BuiltinMethodType) or _is_secret(value):
-            of_source = is_source(getattr(value, "__self__", None)) or _is_secret(value)
+        if type(value) in (BuiltinFunctionType, BuiltinMethodType, MethodType) or is_secret(value):
+            of_source = self.draws(getattr(value, "__self__", None)) or is_secret(value)
             drawn = of_source and named and len(call.args) <= DRAWS.get(value.__name__, -1)
             return value.__module__ == "math" or drawn
-        return isinstance(value, FunctionType) and self._text_of(value, called) is not None
+        return isinstance(value, FunctionType) and self.text_of(value, called) is not None
 
-    def _text_of(self, function: FunctionType, called: ast.expr) -> _Text:
+    def text_of(self, function: FunctionType, called: ast.expr) -> CoinText:
         """The text of a function that is called; this one where it is being read already."""
         code = function.__code__
         if code in self.callers:
             return self
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         names = dict(zip(code.co_freevars, cells, strict=True))
-        if isinstance(called, ast.Attribute) and not isinstance(owner := self._value(called.value), ModuleType):
+        owner = self.value_of(called.value) if isinstance(called, ast.Attribute) else None
+        if isinstance(called, ast.Attribute) and not isinstance(owner, ModuleType):
+            if not any(vars(base).get(called.attr) is function for base in type(owner).__mro__):
+                raise NotExplorable("a function that is an attribute, but no method, is not understood")
             names[code.co_varnames[0]] = owner
-        return _Text(code, names, function.__globals__, self.callers)
+        key = id(function), id(owner)
+        if key not in self.inner:
+            self.inner[key] = CoinText(code, names, function.__globals__, self.adopted, self.callers)
+        return self.inner[key]
 
     def returns_truth(self) -> bool:
         return all(self._is_truth(node.value) for node in self.nodes if isinstance(node, ast.Return))
@@ -198,9 +212,9 @@ class _Text:
         if isinstance(node, ast.Name):
             return node.id in self.assigned and all(map(self._is_truth, self._stored(node.id)))
         if isinstance(node, ast.Call):
-            value = self._value(node.func)
+            value = self.value_of(node.func)
             if isinstance(value, FunctionType):
-                text = self._text_of(value, node.func)
+                text = self.text_of(value, node.func)
                 return text is self or text.returns_truth()
             return value is bool or (value is int and len(node.args) == 1 and self._is_truth(node.args[0]))
         return False
@@ -242,7 +256,8 @@ def is_source(value: Any) -> bool:
     return own or kind in (AdoptedRandom, AdoptedState)  # a subclass of the user may have methods of its own
 
 
-def _is_secret(value: Any) -> bool:
+def is_secret(value: Any) -> bool:
+    """Whether it is a function of the secrets module."""
     return type(value) in (FunctionType, MethodType) and any(value is each for each in vars(secrets).values())
 
 

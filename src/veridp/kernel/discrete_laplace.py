@@ -40,29 +40,30 @@ def with_discrete_laplace(paths: Sequence[Path]) -> list[Path] | None:
     """
     try:
         accepted = list(Retries(paths, rational).accepted())
-        drafts = [_Strand.of(path) for path in accepted]
+        drafts = [Strand.of(path) for path in accepted]
         first = drafts[0]
         if any(draft.frame != first.frame or draft.open != first.open for draft in drafts):
             return None
         mode, factor = _law(drafts)
-    except (NotExplorable, _NotSampled):
+    except (NotExplorable, NotSampled):
         return None
     noises = [Noise(k, Geometric(exact(1 - factor)), first.noise.site, formula=FORMULA) for k in range(2)]
     number = affine(mode, {**first.open, noises[0]: 1, noises[1]: -1})
-    output = map_leaves(lambda leaf: number if _is_sampled(leaf) else leaf, accepted[0].output)
+    output = map_leaves(lambda leaf: number if is_sampled(leaf) else leaf, accepted[0].output)
     return [Path(tuple(noises), output)]
 
 
-class _NotSampled(Exception):
+class NotSampled(Exception):
     """Raised where numbers are not sampled so."""
 
 
-def _is_sampled(leaf: Any) -> bool:
+def is_sampled(leaf: Any) -> bool:
+    """Whether an entry of an output is a number with noise."""
     return isinstance(leaf, Affine) and any(isinstance(symbol, Noise) for symbol in leaf.terms)
 
 
 @dataclass(frozen=True)
-class _Strand:
+class Strand:
     """What a path releases: start + step · k with probability chance · factor^k, for the first `count` k = 0, 1, …"""
 
     start: int
@@ -71,29 +72,30 @@ class _Strand:
     factor: Fraction
     count: int | None
     noise: Noise
+    first: int  # the least value of this noise
     open: dict[Symbol, Any]  # what is added of open values
     frame: object  # the output but for the number
 
     @classmethod
-    def of(cls, path: Path) -> _Strand:
-        number, *others = [leaf for leaf in leaves(path.output) if _is_sampled(leaf)] or [None]
+    def of(cls, path: Path) -> Strand:
+        number, *others = [leaf for leaf in leaves(path.output) if is_sampled(leaf)] or [None]
         if number is None or others or isinstance(path.weight, Weight):
-            raise _NotSampled
+            raise NotSampled
         (noise, *more) = [symbol for symbol in number.terms if not isinstance(symbol, Unknown)]
         if more or not isinstance(getattr(noise, "distribution", None), Geometric):
-            raise _NotSampled
+            raise NotSampled
         low, high = ends_of(noise, [c for c in path.conditions if _is_on(c, noise)])
         first = 1 if low is None else max(math.ceil(low), 1)
         step, p = Fraction(number.terms[noise]), Fraction(noise.distribution.p)
         start = Fraction(number.constant) + step * first
         if step.denominator != 1 or start.denominator != 1 or p == 1:
-            raise _NotSampled
+            raise NotSampled
         chance = Fraction(path.weight) * rational([c for c in path.conditions if not _is_on(c, noise)])
         count = None if high is None else math.floor(high) - first + 1
         frame = outline_of(path.output), tuple(leaf_key(x) for x in leaves(path.output) if x is not number)
         open_terms = {symbol: factor for symbol, factor in number.terms.items() if symbol is not noise}
         chance *= p * (1 - p) ** (first - 1)
-        return cls(int(start), int(step), chance, 1 - p, count, noise, open_terms, frame)
+        return cls(int(start), int(step), chance, 1 - p, count, noise, first, open_terms, frame)
 
     def at(self, x: int) -> Fraction:
         """The probability of x."""
@@ -108,23 +110,23 @@ class _Strand:
 
 
 def _is_on(condition: Condition, noise: Noise) -> bool:
-    """Whether the condition is on this noise alone; _NotSampled where it is on others, too."""
+    """Whether the condition is on this noise alone; NotSampled where it is on others, too."""
     if noise in condition.slack.terms and len(condition.slack.terms) > 1:
-        raise _NotSampled
+        raise NotSampled
     return noise in condition.slack.terms
 
 
-def _law(strands: Sequence[_Strand]) -> tuple[int, Fraction]:
-    """The mode and the factor of the law that strands make up; _NotSampled where it is not discrete Laplace."""
+def _law(strands: Sequence[Strand]) -> tuple[int, Fraction]:
+    """The mode and the factor of the law that strands make up; NotSampled where it is not discrete Laplace."""
     endless = [strand for strand in strands if strand.count is None]
     steps, factors = {abs(s.step) for s in endless}, {s.factor for s in endless}
     if len(steps) != 1 or len(factors) != 1:
-        raise _NotSampled
+        raise NotSampled
     (step,) = steps
     ends = [end for strand in strands for end in strand.ends]
     low, high = min(ends) - step - 1, max(ends) + step + 1
     if high - low > MAX_WINDOW:
-        raise _NotSampled
+        raise NotSampled
     law = {x: sum((strand.at(x) for strand in strands), start=Fraction(0)) for x in range(low, high + 1)}
     mode = max(law, key=law.__getitem__)
     falls = [
@@ -132,5 +134,5 @@ def _law(strands: Sequence[_Strand]) -> tuple[int, Fraction]:
     ]
     factor = Fraction(math.floor(min(falls) * 2**BITS), 2**BITS)
     if len(falls) < high - low or not 0 < factor < 1 or max(falls) > factor * (1 + FACTOR_ROUNDING):
-        raise _NotSampled
+        raise NotSampled
     return mode, factor

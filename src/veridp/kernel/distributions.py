@@ -99,6 +99,8 @@ class Price:
     It is at most |Δ| times the price of a unit. `why_not` is the reason for a None, as the end of a sentence.
     """
 
+    convex: ClassVar[bool] = True  # whether a mean of shifts costs at most the mean of what they cost, as `of` has it
+
     up: Fraction | None
     down: Fraction | None
     why_not: str = ""

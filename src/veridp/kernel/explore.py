@@ -44,7 +44,7 @@ from veridp.kernel.run import LearnedOfLoop, Results, Run, RunStopped, Stage, Wa
 from veridp.kernel.site import Site, raised_at
 from veridp.kernel.stand_ins import RAISED, Symbolic
 from veridp.kernel.state import Watch, changed, watched_entropy
-from veridp.kernel.symbols import Noise, Rounds
+from veridp.kernel.symbols import CoinDraw, Noise, Rounds
 from veridp.kernel.text import NoisyText, replaced
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
@@ -126,7 +126,8 @@ def _listed(
     mechanism: Mechanism, data: Any, max_paths: int, defer: bool, make: Callable[..., Run], loops: Loops | None
 ) -> Iterator[Path]:
     plain = mechanism.bound()
-    function, watch = seeing_stand_ins(plain), Watch(mechanism.name, plain)
+    watch = Watch(mechanism.name, plain)
+    function = watch.deciding(seeing_stand_ins(plain))
     begun: Results = {}
     if loops is not None:  # what is made when it is first needed is no state of a loop
         follow(make(Way(), begun, loops=loops), mechanism.name, function, data, defer)
@@ -177,7 +178,7 @@ def _settled(
         except VeridpError as error:
             if any(loops.counting.values()):
                 loops.counting = dict.fromkeys(loops.counting, ())  # something depends on how often they went round
-            elif isinstance(error, TooManyPaths) and loops.coins is None:
+            elif isinstance(error, TooManyPaths | NotAffine) and loops.coins is None:
                 loops.coins, loops.counting = CoinBook(fingerprint(loops.function)), {}
             else:
                 raise
@@ -225,7 +226,8 @@ def _check_failures(
     """
     function, met = seeing_stand_ins(mechanism.bound()), set[tuple[Step, ...]]()
     for path in paths:
-        for place, step in enumerate(path.steps):
+        for end, step in enumerate(path.steps):
+            place = end - (end > 0 and isinstance(path.steps[end - 1], CoinDraw))
             before = path.steps[:place]
             if not isinstance(step, Toss) or not step.option.rounded or before in met:
                 continue
@@ -266,7 +268,10 @@ def _learned(paths: Sequence[Path], loops: Loops) -> bool:
     }
     if not counted:
         return False
-    factors = {(head.name, head.place, head.taken): f for head, f in Retries(paths, rational).factors.items()}
+    retries = Retries(paths, rational)
+    heads = {(head.name, head.place, head.taken): head for head in retries.back}
+    wanted = [heads[at] for name, place, way in counted if (at := (name, place + 1, way)) in heads]
+    factors = {(head.name, head.place, head.taken): retries.factor_of(head) for head in wanted}
     found = {(name, at, way): 1 / factors.get((name, at + 1, way), Fraction(1)) for name, at, way in counted}
     differs = any(loops.chances.get(key) != chance for key, chance in found.items())
     loops.chances = dict(found)
@@ -282,7 +287,7 @@ def follow(run: Run, name: str, function: Callable[..., Any], data: Any, defer: 
         with watched_entropy(entropy), run.watched(), _silent_stop():
             returned = function(run, _copied(data))
             for entries, place, leaf in run.chosen:
-                entries[place] = leaf
+                (returned if entries is None else entries)[place] = leaf
             output = map_leaves(lambda leaf: replaced(leaf, run.marks), returned)
             if not defer:
                 output = map_leaves(decided, output)

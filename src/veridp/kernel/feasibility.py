@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ MARGIN = 0.02  # in units of the noise: how far from the boundary a point should
 LEAST_MARGIN = 1e-4  # of that margin, below which a path counts as having no inside
 EDGE = 1e-4  # in units of the noise: how far inside a boundary a point beside it is
 FUNCTION_TRIES = 64  # points that are tried where conditions are on functions of the noise
+LAST_DRAWS = 4  # that are tried one by one where a path leaves no margin
 REPAIRS = 4  # rounds in which violated conditions are mended one by one
 
 
@@ -42,7 +43,9 @@ class Inside:
 
     def point(self, *more: Condition) -> dict[Symbol, float] | None:
         """Values that satisfy the conditions of the path, and these too; None where there are none to be found."""
-        return self._found([*self.path.conditions, *more])
+        conditions = [*self.path.conditions, *more]
+        found = self._found(conditions)
+        return self._found_between(conditions) if found is None else found
 
     def edge(self, condition: Condition) -> dict[Symbol, float] | None:
         """Values that satisfy the conditions of the path, and this one by next to nothing."""
@@ -85,6 +88,28 @@ class Inside:
         found = Inside(self.path, {}, self.rng)._found([c for c in told if isinstance(c, Condition)])
         decided_false = any(condition is False for condition in told)
         return None if found is None or decided_false else found | place
+
+    def _found_between(self, conditions: Sequence[Condition]) -> dict[Symbol, float] | None:
+        """Values where draws lie between ends that leave no margin: in the middle, by exact ranges; at first with
+        nothing else given, then on these data, then one of the last draws after all others."""
+        draws: dict[Symbol, float] = {n: n.distribution.draw(self.rng, 1)[0].item() for n in self.path.noises}
+        last = [noise for noise in self.path.noises if not noise.distribution.integer][: -LAST_DRAWS - 1 : -1]
+        places = [{s: v for s, v in {**self.place, **draws}.items() if s != noise} for noise in last]
+        for given in ({}, self.place, *places):
+            told = _with_values(conditions, given)
+            if told is None:
+                continue
+            narrow: dict[Symbol, float] = {
+                noise: float((low + high) / 2)
+                for noise, low, high in ranges_of_draws([], told)
+                if noise in self.units and float(high - low) < 2 * MARGIN * self.units[noise]
+                if not noise.distribution.integer
+            }
+            rest = _with_values(told, narrow) if narrow else None
+            found = None if rest is None else self._found(rest)
+            if found is not None:
+                return {**found, **given, **narrow}
+        return None
 
     def _repaired(self, values: dict[Symbol, float], conditions: Sequence[Condition]) -> dict[Symbol, float] | None:
         """Move the latest noise of each violated condition just far enough; it mostly occurs in no earlier one."""
@@ -167,6 +192,13 @@ class Inside:
         low, high = symbol.distribution.support
         room = 0.0 if _is_whole(symbol) else 1e-6 * self.units[symbol]
         return max(low + room, -reach * self.units[symbol]), min(high - room, reach * self.units[symbol])
+
+
+def _with_values(conditions: Sequence[Condition], values: Mapping[Symbol, float]) -> list[Condition] | None:
+    """What is left of the conditions where these have values; None where one of them does not hold then."""
+    given: dict[Any, Number] = {symbol: exact(value) for symbol, value in values.items()}
+    told = [condition_with_values(condition, given, {}) for condition in conditions]
+    return None if any(c is False for c in told) else [c for c in told if isinstance(c, Condition)]
 
 
 def _is_open(function: Derived) -> bool:

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import array
 import contextvars
-import ctypes
 import datetime
 import decimal
 import functools
-import gc
-import hashlib
 import io
-import locale
 import logging
-import marshal
 import mmap
 import os
 import pathlib
@@ -30,22 +25,37 @@ import threading
 import traceback
 import types
 import weakref
-from collections import OrderedDict, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fractions import Fraction
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from veridp.errors import NotExplorable
+from veridp.kernel.contents import (
+    IMMUTABLE_TYPE,
+    bit_state,
+    cached_entries,
+    dict_of,
+    digest,
+    entries_of,
+    global_randomness,
+    marshalled,
+    names_in,
+    pickled,
+    plain_state,
+    settings,
+    slots_of,
+    table_state,
+)
 from veridp.kernel.generator import StandInGenerator
 from veridp.kernel.site import LIBRARIES
 from veridp.kernel.stand_ins import Symbolic
 from veridp.mechanism.declared import Adopting
-from veridp.mechanism.randomness import AdoptedRandom, AdoptedState
+from veridp.mechanism.randomness import AdoptedRandom, AdoptedState, replaced_by
 
 MAX_OBJECTS = 200_000  # that one function can reach
 MANY_PLAIN_ENTRIES = 1_000  # entries of a table of plain values that is read at once
@@ -53,7 +63,6 @@ RANDOMNESS = "global randomness"
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 CATALOGUE = os.path.join(PACKAGE, "catalogue") + os.sep  # mechanisms like a user's
 
-PLAIN = frozenset({int, str, bytes, bool, type(None), complex, type(Ellipsis), type(NotImplemented), range, CodeType})
 NUMBERS = frozenset({int, float, str, bytes, bool, type(None)})  # of which those in a library are all compared
 IMMUTABLE = (
     re.Pattern, re.Match, struct.Struct, np.ufunc, np.dtype, decimal.Decimal, datetime.date, datetime.time,
@@ -77,13 +86,9 @@ CACHED_PROPERTIES = (functools.cached_property,)
 CACHE_ATTRIBUTES = frozenset({"cache_parameters", "__wrapped__"})  # of a cache: veridp reads these by themselves
 DISPATCH = frozenset({"dispatch_cache", "_clear_cache", "cache_token"})  # what functools.singledispatch remembers
 CLASS_CACHES = frozenset({"_abc_impl", "__slotnames__"})  # what isinstance and copy remember
-C_DATA: type = ctypes.c_int.__mro__[2]
-C_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
-IMMUTABLE_TYPE = 1 << 8  # the flag of a type of C code, whose attributes cannot be set
 POINTER = 8  # bytes
 # Names by which code reaches globals and attributes whose names it computes.
 COMPUTED_NAMES = frozenset({"globals", "vars", "__dict__", "__globals__", "f_globals", "setattr", "exec", "eval"})
-PANDAS_ATTRIBUTES = frozenset({"_mgr", "_item_cache", "_attrs", "_flags", "_name"})  # of frames and series
 COMPUTED_MODULES = frozenset({"import_module", "__import__"})
 
 
@@ -106,11 +111,12 @@ class Fingerprint:
     caches: list[Any] = field(default_factory=list)
     lazy: list[tuple[Any, set[str]]] = field(default_factory=list)  # objects, and their cached properties
     alive: list[object] = field(default_factory=list)  # so that no id is used twice
+    functions: list[FunctionType] = field(default_factory=list)  # of the user
 
     def growth(self) -> tuple[int, int, int]:
         """Numbers that grow when a cache gains an entry, a property is first read, or a module is imported."""
         misses = sum(cache.cache_info().misses for cache in self.caches)
-        return misses, sum(len(names & _dict_of(value).keys()) for value, names in self.lazy), len(sys.modules)
+        return misses, sum(len(names & dict_of(value).keys()) for value, names in self.lazy), len(sys.modules)
 
 
 def fingerprint(function: Callable[..., Any]) -> Fingerprint:
@@ -121,25 +127,11 @@ def fingerprint(function: Callable[..., Any]) -> Fingerprint:
     reader = Reader(function)
     reader.found.held |= {
         "os.environ": [tuple(os.environ.items())],
-        RANDOMNESS: [_global_randomness()],
-        "the settings of the interpreter": [_settings()],
+        RANDOMNESS: [global_randomness()],
+        "the settings of the interpreter": [settings()],
     }
     reader.run()
     return reader.found
-
-
-def _global_randomness() -> tuple[Any, ...]:
-    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
-    return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
-
-
-def _settings() -> tuple[Any, ...]:
-    context = decimal.getcontext()
-    arithmetic = (context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp)
-    interpreter = (sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits(), gc.get_threshold())
-    traps = tuple(name for name, is_set in context.traps.items() if is_set)
-    arrays = (np.geterr(), np.geterrcall(), np.getbufsize(), np.get_printoptions())
-    return *interpreter, os.getcwd(), locale.setlocale(locale.LC_ALL), arithmetic, traps, *arrays
 
 
 # ---------------------------------------------------------------------------------------------------- reading
@@ -231,7 +223,8 @@ class Reader:
             return issubclass(kind, kinds)  # the class of a stand-in is not the one it shows
 
         if of(Symbolic, StandInGenerator):
-            self.note(place, id(value))
+            source = replaced_by(value)  # of which there is one for all runs
+            self.note(place, id(value) if source is None else ("in place of", source))
             if self.entry is not None:
                 self.entry.noisy = True
         elif of(FunctionType):
@@ -262,38 +255,38 @@ class Reader:
 
     def _object(self, place: str, kind: type, value: Any, of: Callable[..., bool]) -> None:
         """An object that holds others: its contents by its type, then its attributes."""
-        if (table := _table_state(kind, value)) is not None:
+        if (table := table_state(kind, value)) is not None:
             self.note(place, table)
             return
         known = True
         if (
             kind in (list, tuple, dict)
             and len(value) >= MANY_PLAIN_ENTRIES
-            and (table := _marshalled(value)) is not None
+            and (table := marshalled(value)) is not None
         ):
             self.note(place, table)
         elif of(dict, types.MappingProxyType):
             self._mapping(place, kind, value)
         elif of(list, tuple, deque):
             self.note(place, (kind, value.maxlen if of(deque) else None), mutable=not of(tuple))
-            self._sequence(place, _entries(value))
+            self._sequence(place, entries_of(value))
         elif of(set, frozenset):
-            entries = [(plain_state(type(entry), entry), entry) for entry in _entries(value)]
+            entries = [(plain_state(type(entry), entry), entry) for entry in entries_of(value)]
             plain = frozenset(state for state, _ in entries if state is not None)
             self.note(place, (kind, plain), mutable=of(set))
             self._sequence(place, [entry for state, entry in entries if state is None])
         elif of(np.ndarray):
-            held = b"" if value.dtype.hasobject else _digest(np.ascontiguousarray(value).view(np.uint8))
+            held = b"" if value.dtype.hasobject else digest(np.ascontiguousarray(value).view(np.uint8))
             self.note(place, (value.shape, value.dtype.str, held))
             self._sequence(place, value.ravel().tolist() if value.dtype.hasobject else [])
         elif of(bytearray, array.array, memoryview, mmap.mmap):
-            self.note(place, _digest(value.tobytes() if of(memoryview) else value))
+            self.note(place, digest(value.tobytes() if of(memoryview) else value))
         elif of(AdoptedRandom, AdoptedState) and value.fixed is None:  # all its numbers come from the run's generator
-            self.note(place, kind)
+            self.note(place, (kind, replaced_by(value)))
         elif of(np.random.Generator, np.random.RandomState):
             bits = value.bit_generator if of(np.random.Generator) else value._bit_generator
             children = getattr(bits.seed_seq, "n_children_spawned", None) if of(np.random.Generator) else None
-            self.note(place, (_bit_state(bits.state), children))
+            self.note(place, (bit_state(bits.state), children))
         elif of(random.Random):
             self.note(place, None if of(random.SystemRandom) else value.getstate())
         elif of(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
@@ -337,7 +330,7 @@ class Reader:
                 if isinstance(module, ModuleType) and not self.is_library_module(module):
                     self.read(f"sys.modules[{name!r}]", vars(module) if module.__spec__ is None else module)
             return
-        items = _entries(value)
+        items = entries_of(value)
         keys = [plain_state(type(key), key) for key, _ in items]
         self.note(place, (kind, keys))
         for state, (key, part) in zip(keys, items, strict=True):
@@ -369,13 +362,15 @@ class Reader:
         kept = {name for base in kind.__mro__ for name, part in vars(base).items() if type(part) in CACHED_PROPERTIES}
         if kept:
             self.found.lazy.append((value, kept))
-        silent = ("stream", "lock") if issubclass(kind, logging.Handler) else ()
-        for name, part in _dict_of(value).items():
+        silent: tuple[str, ...] = ("stream", "lock") if issubclass(kind, logging.Handler) else ()
+        if issubclass(kind, AdoptedRandom | AdoptedState) and replaced_by(value) is not None:
+            silent = ("rng",)  # the generator of the run, whichever run it is
+        for name, part in dict_of(value).items():
             if name in kept:
                 self.read_entry((id(value), name), f"{place}.{name}", part)
             elif name not in silent:
                 self.read(f"{place}.{name}".lstrip("."), part)
-        for name, slot in _slots(kind):
+        for name, slot in slots_of(kind):
             with suppress(AttributeError):  # not assigned yet
                 self.read(f"{place}.{name}".lstrip("."), slot.__get__(value, kind))
         if id(kind) not in self.seen:
@@ -384,31 +379,15 @@ class Reader:
     def _hidden(self, place: str, kind: type, value: Any) -> None:
         """The state of an object that C code holds, by what would be pickled of it."""
         offsets = (kind.__dictoffset__, kind.__weakrefoffset__)
-        visible = object.__basicsize__ + POINTER * (sum(offset > 0 for offset in offsets) + len(_slots(kind)))
+        visible = object.__basicsize__ + POINTER * (sum(offset > 0 for offset in offsets) + len(slots_of(kind)))
         self.note(place, (kind, id(value) if kind is object else None))
         if kind.__basicsize__ > visible or kind.__itemsize__:
             try:
-                parts = self._pickled(kind, value)
+                parts = pickled(kind, value)
             except Exception:  # whatever it is: the object does not tell its state
                 self._refuse(place, kind)
             for part in parts:
                 self.read(place, part)
-
-    def _pickled(self, kind: type, value: Any) -> list[Any]:
-        if issubclass(kind, C_FUNCTION):
-            raise TypeError
-        if issubclass(kind, C_DATA):
-            pointer = hasattr(value, "contents")
-            return [bytes(value), value._objects, *([value.contents] if pointer and value else [])]
-        if hasattr(value, "__func__"):
-            return [value.__func__]
-        if kind.__module__ == "_queue":
-            return [part for part in gc.get_referents(value) if isinstance(part, list)]
-        parts = value.__reduce_ex__(4)
-        if isinstance(parts, str):  # a global that pickle finds by its name
-            return [parts]
-        _, arguments, *states = parts
-        return [arguments, *(list(s) if hasattr(s, "__next__") else s for s in states)]
 
     def _refuse(self, place: str, kind: type) -> NoReturn:
         raise NotExplorable(
@@ -423,7 +402,7 @@ class Reader:
         self.found.caches.append(cache)
         self.read(place, cache.__wrapped__)
         self.read(f"the attributes of {name}", {k: v for k, v in vars(cache).items() if k not in CACHE_ATTRIBUTES})
-        for key, result in _cached(cache, lambda: self._refuse(place, type(cache))):
+        for key, result in cached_entries(cache, lambda: self._refuse(place, type(cache))):
             self.read_entry((id(cache), key), f"the cache of {name}", result)
             if isinstance(key, tuple):
                 self.read_entry((id(cache), key), f"a key in the cache of {name}", key)
@@ -440,6 +419,7 @@ class Reader:
             if variable not in silent:
                 self.read(f"the variable {variable} around {name}", cell)
         if not library:
+            self.found.functions.append(function)
             self.read(f"the defaults of {name}", function.__defaults__)
             self.read(f"the defaults of {name}", function.__kwdefaults__)
             self.read(f"the name of {name}", (function.__doc__, name, function.__qualname__, function.__module__))
@@ -522,122 +502,6 @@ class _Space:
         for name in sorted(wanted - self.done):
             self.done.add(name)
             reader.read(f"{self.name}.{name}", self.variables[name])
-
-
-# ---------------------------------------------------------------------------------------------------- parts
-
-
-def plain_state(kind: type, value: Any) -> object:
-    """What tells an immutable value of a plain type from others; None for what is no such value."""
-    if kind is float:
-        return value.hex()
-    if kind in PLAIN:
-        return kind, value if kind is not complex else repr(value)
-    if issubclass(kind, np.generic) and kind is not np.void and kind.__module__ == "numpy":
-        return kind, value.tobytes()
-    return (kind, value) if kind is Fraction else None
-
-
-def _bit_state(state: Any) -> object:
-    """The state of a bit generator, with its arrays as bytes."""
-    if isinstance(state, dict):
-        return {name: _bit_state(part) for name, part in state.items()}
-    return state.tobytes() if isinstance(state, np.ndarray) else repr(state)
-
-
-def _marshalled(value: Any) -> bytes | None:
-    """A table of plain values and containers of them, at the speed of C; None for what holds others."""
-    try:
-        return _digest(marshal.dumps(value, 2))  # the last version that tells contents alone
-    except ValueError:
-        return None
-
-
-def _table_state(kind: type, value: Any) -> object:
-    """What a frame or series of pandas, or a frame of polars, holds; None for all else, and where it holds objects.
-
-    What they keep besides counts who else refers to them, which is no state that code sees.
-    """
-    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
-    if pandas is not None and kind in (pandas.DataFrame, pandas.Series):
-        if value.attrs or not vars(value).keys() <= PANDAS_ATTRIBUTES:
-            return None
-        frame = value.to_frame() if kind is pandas.Series else value
-        columns = (frame.iloc[:, k] for k in range(frame.shape[1]))
-        parts = [part.to_numpy() for part in (frame.columns, frame.index, *columns)]
-    elif polars is not None and kind is polars.DataFrame:
-        parts = [list(value.columns), *(value.to_series(k).to_numpy() for k in range(value.width))]
-    else:
-        return None
-    found: list[object] = [kind]
-    for part in parts:
-        if isinstance(part, np.ndarray) and not part.dtype.hasobject:
-            found.append((part.dtype.str, _digest(np.ascontiguousarray(part).view(np.uint8))))
-            continue
-        states = [plain_state(type(entry), entry) for entry in part]
-        if None in states:
-            return None
-        found.append(tuple(states))
-    return tuple(found)
-
-
-def _digest(contents: Any) -> bytes:
-    return hashlib.blake2b(contents).digest()
-
-
-CONTAINERS: tuple[Any, ...] = (list, tuple, deque, set, frozenset, OrderedDict, dict, types.MappingProxyType)
-
-
-def _entries(container: Any) -> list[Any]:
-    """What a container holds, whatever its class makes of iteration; of a mapping, the items."""
-    base = next(base for base in CONTAINERS if issubclass(type(container), base))
-    return list(base.items(container) if hasattr(base, "items") else base.__iter__(container))
-
-
-def _dict_of(value: Any) -> dict[str, Any]:
-    shown = next((vars(base)["__dict__"] for base in type(value).__mro__ if "__dict__" in vars(base)), None)
-    if not isinstance(shown, types.GetSetDescriptorType | None):  # its class hides the attributes
-        return {str(number): part for number, part in enumerate(gc.get_referents(value))}
-    try:
-        return dict(object.__getattribute__(value, "__dict__"))
-    except AttributeError:
-        return {}
-
-
-@functools.lru_cache(maxsize=4096)
-def _slots(kind: type) -> list[tuple[str, Any]]:
-    """The slots that Python classes among its bases declare."""
-    bases = [base for base in kind.__mro__ if not base.__flags__ & IMMUTABLE_TYPE]
-    members = [pair for base in bases for pair in vars(base).items()]
-    return [(name, slot) for name, slot in members if isinstance(slot, types.MemberDescriptorType)]
-
-
-def _cached(cache: Any, refuse: Callable[[], NoReturn]) -> list[tuple[Any, Any]]:
-    """The keys and results in an lru_cache, as its garbage collection visits them."""
-    count, limit = cache.cache_info().currsize, cache.cache_parameters()["maxsize"]
-    _, *parts = gc.get_referents(cache)
-    if limit is None and isinstance(parts[0], dict) and len(parts[0]) == count:
-        return list(parts[0].items())
-    keys, results, table = parts[: 3 * count : 3], parts[1 : 3 * count : 3], parts[3 * count]
-    if not isinstance(table, dict) or len(table) != count or any(key not in table for key in keys):
-        refuse()
-    return list(zip(keys, results, strict=True))
-
-
-@functools.lru_cache(maxsize=4096)
-def names_in(code: CodeType) -> frozenset[str]:
-    """The names that the code and what it defines mention, also in strings: globals, attributes, modules."""
-    found = set(code.co_names)
-    constants: list[Any] = list(code.co_consts)
-    while constants:
-        constant = constants.pop()
-        if isinstance(constant, CodeType):
-            found |= names_in(constant)
-        elif isinstance(constant, tuple | frozenset):
-            constants += constant
-        elif isinstance(constant, str) and constant.isidentifier():
-            found.add(constant)
-    return frozenset(found)
 
 
 @functools.lru_cache(maxsize=4096)

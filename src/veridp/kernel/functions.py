@@ -223,5 +223,5 @@ def _filled(form: Any, values: Any) -> Any:
 UNARY = {
     np.exp: EXP, np.expm1: EXPM1, np.log: LOG, np.log1p: LOG1P, np.log2: LOG2, np.log10: LOG10, np.sqrt: SQRT,
     np.cbrt: CBRT, np.tanh: TANH, np.arctan: ARCTAN, np.sinh: SINH, np.arcsinh: ARCSINH, np.sin: SIN, np.cos: COS,
-    np.tan: TAN, np.arcsin: ARCSIN, np.arccos: ARCCOS, np.cosh: COSH,
+    np.tan: TAN, np.arcsin: ARCSIN, np.arccos: ARCCOS, np.cosh: COSH, np.exp2: exponential(2.0),
 }  # fmt: skip

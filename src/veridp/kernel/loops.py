@@ -22,16 +22,16 @@ from typing import Any
 
 from veridp.errors import NotExplorable
 from veridp.kernel.coins import CoinBook
+from veridp.kernel.contents import names_in, plain_state, reads_frames
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine
-from veridp.kernel.fingerprint import Fingerprint, fingerprint, names_in, plain_state
+from veridp.kernel.fingerprint import Fingerprint, fingerprint
 from veridp.kernel.site import VERIDP, is_users_code
 from veridp.kernel.state import changed, gained
 from veridp.kernel.symbols import Rounds, Symbol
 
 MAX_VISITS = 4  # of one loop by one call: what has not come back by then counts as a loop that goes on
 SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # others run between their rounds
-READS_FRAMES = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "inspect", "f_locals"})
 ENDS = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
 SETS = frozenset({"STORE_FAST", "DELETE_FAST", "STORE_DEREF", "DELETE_DEREF"})
 ALWAYS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
@@ -186,8 +186,7 @@ class Loops:
     def of(cls, function: Callable[..., Any]) -> Loops | None:
         """None where the code that is found from here has no loop that could retry, or looks into frames."""
         codes = [each.__code__ for each in functions_of(function)]
-        looks = any(not READS_FRAMES.isdisjoint(names_in(code)) for code in codes)
-        return cls(function) if any(map(_has_loops, codes)) and not looks else None
+        return cls(function) if any(map(_has_loops, codes)) and not any(map(reads_frames, codes)) else None
 
     def visit(
         self, variables: dict[str, Any], head: LoopHead, order: int, place: int, rounds: Rounds | None
@@ -206,7 +205,13 @@ class Loops:
 
 def _at_sight(variables: dict[str, Any]) -> Fingerprint:
     """The variables alone: enough to follow paths that were listed, since what a run does is compared with them."""
-    return Fingerprint({name: [plain_state(type(value), value) or id(value)] for name, value in variables.items()})
+    return Fingerprint({name: [_sight(value)] for name, value in variables.items()})
+
+
+def _sight(value: Any) -> object:
+    """What tells it from others: a plain value by itself, a list by its entries too, all else by identity."""
+    entries = [plain_state(type(entry), entry) or id(entry) for entry in value] if type(value) is list else []
+    return plain_state(type(value), value) or (id(value), *entries)
 
 
 def _number(value: int | Affine) -> _Number:

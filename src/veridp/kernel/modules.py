@@ -1,4 +1,4 @@
-"""What explored code sees in place of `float`, `int`, `math` and `numpy`: the same, but for stand-ins.
+"""What explored code sees in place of `float`, `int`, `Fraction`, `math` and `numpy`: the same, but for stand-ins.
 
 A cast must return a genuine float, and an array of floats cannot hold anything else. So while a function is explored,
 these names mean versions that let stand-ins pass: in the globals of its module and of the modules of its helpers, in
@@ -14,12 +14,21 @@ import operator
 import statistics
 import types
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from veridp.kernel.expressions import Affine, bounded_extreme, is_integer, is_of_record, numpy_function, settle
+from veridp.kernel.expressions import (
+    Affine,
+    bounded_extreme,
+    is_integer,
+    is_of_record,
+    numpy_function,
+    settle,
+    whole_of,
+)
 from veridp.kernel.functions import LARGEST_EXPONENT
 from veridp.kernel.site import is_users_code
 from veridp.kernel.stand_ins import Array, Symbolic, Vector, first_symbolic
@@ -39,19 +48,26 @@ def _as_float(value: Any) -> Any:
 
 
 def _as_int(value: Any) -> Any:
+    if (undecided := whole_of(value)) is not None:
+        return undecided
     settled = settle(value)
     if not isinstance(settled, Affine) or is_of_record(settled):
         return int(settled)
     return settled.__trunc__()
 
 
-def _number_type(genuine: type, cast: Callable[[Any], Any]) -> Any:
+def _as_fraction(numerator: Any, denominator: Any = 1) -> Any:
+    """What Fraction() makes of stand-ins."""
+    return settle(numerator) / settle(denominator)
+
+
+def _number_type(genuine: type, cast: Callable[..., Any]) -> Any:
     """The type, whose calls let stand-ins pass; isinstance, comparison and dtype= take it for the genuine one."""
 
     class Meta(type):
         def __call__(cls, *arguments: Any, **named: Any) -> Any:
-            if arguments and isinstance(arguments[0], Symbolic):
-                return cast(arguments[0])
+            if any(isinstance(argument, Symbolic) for argument in arguments):
+                return cast(*arguments)
             return genuine(*arguments, **named)
 
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -75,6 +91,7 @@ def _number_type(genuine: type, cast: Callable[[Any], Any]) -> Any:
 
 FLOAT = _number_type(float, _as_float)
 INT = _number_type(int, _as_int)
+FRACTION = _number_type(Fraction, _as_fraction)
 
 
 class _Binary:
@@ -373,6 +390,8 @@ def _replacement(value: Any) -> Any:
         return None
     if module == "builtins" and any(value is each for each in _BUILTINS):
         return _BUILTINS[value]
+    if value is Fraction:
+        return FRACTION
     if module in ("math", "statistics") or (isinstance(module, str) and module.partition(".")[0] == "numpy"):
         source = MODULES[module.partition(".")[0]]
         if value is getattr(_GENUINE[source.__name__], name, None):

@@ -17,20 +17,8 @@ from veridp.errors import BadOutput
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select, affine
 from veridp.kernel.functions import FLOOR
-from veridp.kernel.output import (
-    Kind,
-    Raised,
-    Slot,
-    Template,
-    constant,
-    kind_of,
-    leaf_text,
-    opened_array,
-    opened_container,
-    opened_subclass,
-    tree_of,
-    tree_text,
-)
+from veridp.kernel.output import Kind, Raised, Slot, Template, kind_of, leaf_text, tree_text
+from veridp.kernel.returned import constant, opened_array, opened_container, opened_subclass, tree_of
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in, number_text
 from veridp.kernel.text import NoisyText

@@ -3,7 +3,7 @@
 Each rule takes a set of draws that a path names in one way only, and puts one draw in their place that has the same
 distribution as what they make, given what the path asks of them. So the output and the conditions of every path keep
 their joint distribution exactly, and with it every probability that follows from them. The draws that are gone must
-occur nowhere else on the path: this is what `_Draft.only_in` and `_Draft.in_proportion` see to.
+occur nowhere else on the path: this is what `Draft.only_in` and `Draft.in_proportion` see to.
 
 Numbers are taken for the rationals that they are, with some exceptions: floats next to multiples of π stand for these,
 shapes of gamma draws that sum to a number next to 1 are shares of 1, the upper end of a uniform draw that is next to 1
@@ -58,7 +58,7 @@ def recognised(paths: Sequence[Path]) -> Sequence[Path]:
     """
     if not any(map(may_recognise, paths)):
         return paths
-    drafts = [_Draft(path) for path in paths]
+    drafts = [Draft(path) for path in paths]
     for draft in drafts:
         draft.recognise()
     found = [draft.path() for draft in drafts]
@@ -67,6 +67,14 @@ def recognised(paths: Sequence[Path]) -> Sequence[Path]:
         return paths  # on one side alone: no such noise is known
     changed = len(merged) < len(found) or any(draft.changed for draft in drafts)
     return merged if changed and _alike(drafts) else paths
+
+
+def chances_told(paths: Sequence[Path]) -> Sequence[Path]:
+    """The paths, where uniform draws that are only compared with constants are the chances that these have."""
+    drafts = [Draft(path) for path in paths]
+    for draft in drafts:
+        draft.restrict()
+    return [draft.path() for draft in drafts] if _alike(drafts) else paths
 
 
 def recognised_one_by_one(paths: Iterator[Path]) -> Iterator[Path]:
@@ -78,7 +86,7 @@ def recognised_one_by_one(paths: Iterator[Path]) -> Iterator[Path]:
     return iter(recognised(list(every))) if may_recognise(first) else every
 
 
-def _alike(drafts: Sequence[_Draft]) -> bool:
+def _alike(drafts: Sequence[Draft]) -> bool:
     """Whether a draw became the same on all paths that ask something of it.
 
     Else each path would have its probability still, but the conditions of all would no longer part the noise.
@@ -104,7 +112,7 @@ class Made(NamedTuple):
     offset: Number = 0
 
 
-class _Draft:
+class Draft:
     """A path while rules are applied to it."""
 
     def __init__(self, path: Path) -> None:
@@ -128,7 +136,7 @@ class _Draft:
         return None if left is None else (left.distribution, noise.index in self.chances)
 
     def recognise(self) -> None:
-        for rule in (self._choices_of_sign, self._restrict, self._functions, self._sums):
+        for rule in (self._choices_of_sign, self.restrict, self._functions, self._sums):
             rule()
 
     # ---------------------------------------------------------------------------------------------- occurrences
@@ -184,7 +192,7 @@ class _Draft:
 
     # ---------------------------------------------------------------------------------------------------- rules
 
-    def _restrict(self) -> None:
+    def restrict(self) -> None:
         """A uniform draw that is only compared with constants, but for functions of it.
 
         Given that it is between l and h, it is l + (h - l) U, U being uniform again; and that has the probability

@@ -23,28 +23,16 @@ from veridp.kernel.distributions import exact
 from veridp.kernel.expressions import Affine
 from veridp.kernel.noise import DiscreteGaussian, Geometric, Uniform
 from veridp.kernel.path import Again, Fork, Option, Path, Step, map_leaves
+from veridp.kernel.quadratic import Quadratic, quadratic
 from veridp.kernel.retries import RetryHead, ends_of, returning
 from veridp.kernel.signs import ROUNDING
 from veridp.kernel.substitution import expressions_in, leaf_key, substituted
 from veridp.kernel.symbols import Derived, Noise, Relation, drawn_in
 
 MAX_VARIANCE = 10**8  # of noise whose masses are tabulated
-SQUARE = "(·)**2"
 
 Range = tuple[Fraction | None, Fraction | None]  # of whole numbers, ends included
 ONLY_ZERO: Range = (Fraction(0), Fraction(0))
-
-
-@dataclass(frozen=True)
-class Quadratic:
-    """constant + linear · y + square · y²."""
-
-    constant: Fraction
-    linear: Fraction
-    square: Fraction
-
-    def at(self, y: int) -> Fraction:
-        return self.constant + self.linear * y + self.square * y * y
 
 
 @dataclass(frozen=True)
@@ -127,7 +115,7 @@ def _accepted(
     if not isinstance(law, Geometric) or second.distribution != law or any(each.option.weight != 1 for each in before):
         return None
     asked = [_of_number(c, first, second) for each in before for c in each.option.conditions]
-    log_chance = _quadratic(_of_number(exponent, first, second), first)
+    log_chance = quadratic(_of_number(exponent, first, second), first)
     if log_chance is None or any(set(c.slack.terms) != {first} for c in asked):
         return None
     ends = ends_of(first, asked) if asked else (None, None)
@@ -139,31 +127,6 @@ def _accepted(
 def _of_number(value: Any, first: Noise, second: Noise) -> Any:
     """An expression, or a condition, in which the first draw stands for the number, and so the second is gone."""
     return substituted(value, {first: Affine(0, {first: 1, second: 1})})
-
-
-def _quadratic(value: Any, y: Noise) -> Quadratic | None:
-    """The value as a polynomial of degree 2 in y."""
-    total = [Fraction(value.constant), Fraction(0), Fraction(0)]
-    for symbol, factor in value.terms.items():
-        if symbol == y:
-            own: tuple[Fraction, ...] | None = (Fraction(0), Fraction(1), Fraction(0))
-        else:
-            own = _square(symbol, y)
-        if own is None:
-            return None
-        total = [one + Fraction(factor) * other for one, other in zip(total, own, strict=True)]
-    return Quadratic(*total)
-
-
-def _square(symbol: Any, y: Noise) -> tuple[Fraction, ...] | None:
-    """A product of two numbers that are linear in y, or the square of one."""
-    if not isinstance(symbol, Derived) or (symbol.function is not f.PRODUCT and symbol.function.name != SQUARE):
-        return None
-    factors = [symbol.arguments[0], symbol.arguments[-1]]
-    if any(not isinstance(factor, Affine) or set(factor.terms) != {y} for factor in factors):
-        return None
-    (a, b), (c, d) = ((Fraction(factor.constant), Fraction(factor.terms[y])) for factor in factors)
-    return a * c, a * d + b * c, b * d
 
 
 # ------------------------------------------------------------------------------------------------------------ the law

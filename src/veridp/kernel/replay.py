@@ -42,8 +42,18 @@ from veridp.kernel.run import loop_place
 from veridp.kernel.scripted import Draw, Pick, ScriptedGenerator, TooManyDraws
 from veridp.kernel.site import Trace, site_of, traced
 from veridp.kernel.state import Watch
-from veridp.kernel.symbols import Noise, Relation, Rounds, Symbol, Unknown, drawn_in
-from veridp.kernel.valued_run import Place, ReplayPoint, ValuedRun, is_chosen, is_listed, other_draw, output_difference
+from veridp.kernel.symbols import CoinDraw, Noise, Relation, Rounds, Symbol, Unknown, drawn_in
+from veridp.kernel.valued_run import (
+    CLEAR_SLACK,
+    LEAST_CLEAR_SLACK,
+    Place,
+    ReplayPoint,
+    ValuedRun,
+    is_chosen,
+    is_listed,
+    other_draw,
+    output_difference,
+)
 from veridp.mechanism import Mechanism
 from veridp.mechanism.declared import Adopting
 from veridp.mechanism.randomness import Sources
@@ -104,8 +114,10 @@ class Listing:
             yield path
 
     @classmethod
-    def of(cls, mechanism: Mechanism, data: Any, paths: Sequence[Path], defer: bool = False) -> Listing:
-        listing = cls(mechanism, data, defer)
+    def of(
+        cls, mechanism: Mechanism, data: Any, paths: Sequence[Path], defer: bool = False, choosing: bool = False
+    ) -> Listing:
+        listing = cls(mechanism, data, defer, choosing)
         for _ in listing.watch(paths):
             pass
         return listing
@@ -120,7 +132,7 @@ class Listing:
         """
 
         def compared() -> Replayed:
-            replayer = _Replayer(self, np.random.default_rng(seed))
+            replayer = _Replayer(self, np.random.default_rng(seed), watch)
             reached = sum([replayer.path(path, MAX_SIDES * runs) for path in chosen])
             if not runs:
                 return Replayed(self.count, reached, replayer.runs)
@@ -139,11 +151,12 @@ class Listing:
 
 
 class _Replayer:
-    def __init__(self, listing: Listing, rng: np.random.Generator) -> None:
+    def __init__(self, listing: Listing, rng: np.random.Generator, watch: Watch) -> None:
         self.mechanism, self.data, self.defer = listing.mechanism, listing.data, listing.defer
         self.choosing = listing.choosing
         floats = {name: float(value) for name, value in self.mechanism.arguments.items() if type(value) is Written}
-        self.plain, self.explored = self.mechanism.bind(**floats).bound(), seeing_stand_ins(self.mechanism.bound())
+        self.plain = self.mechanism.bind(**floats).bound()
+        self.explored = watch.deciding(seeing_stand_ins(self.mechanism.bound()))
         self.loops = loops = Loops.of(self.mechanism.bound()) if listing.retries else None
         if loops is not None:
             ends = [path.output for path in listing.sample]
@@ -209,6 +222,8 @@ class _Replayer:
                 break
         else:
             self.complete = False
+            if values is not None:  # a path so narrow that all of it is close to its boundaries
+                self._meet(path, values, LEAST_CLEAR_SLACK)
         if undecided is None:
             self._unclear()
         if not sides:
@@ -216,9 +231,11 @@ class _Replayer:
         here = [c for c in undecided if not _noise_in(c).difference(path.noises)]  # a loop that came back goes on
         for condition in here[:sides]:
             for side in (condition, condition.negated()):
-                for values in (inside.point(side), inside.edge(side)):
-                    if values is not None:
-                        self._meet(path, values)
+                before, values, edge = self.runs, inside.point(side), inside.edge(side)
+                if values is not None and not self._meet(path, values) and self.runs == before:
+                    self._meet(path, values, LEAST_CLEAR_SLACK)
+                if edge is not None:
+                    self._meet(path, edge)
         for condition in filter(self._is_new, path.conditions):
             values = inside.edge(condition)
             if values is not None:
@@ -229,17 +246,19 @@ class _Replayer:
             self._meet(path, across)
         return True
 
-    def _meet(self, path: Path, values: Mapping[Symbol, float]) -> list[Condition] | None:
+    def _meet(self, path: Path, values: Mapping[Symbol, float], clear: float = CLEAR_SLACK) -> list[Condition] | None:
         """Compare a plain run down this path; where it comes back, one that does so twice and ends as another does."""
         point = ReplayPoint([], [], {symbol: value for symbol, value in values.items() if isinstance(symbol, Unknown)})
         known = self._draw_along(path, values, 0, point)
         if known and isinstance(path.output, Again):
             place = path.output.place
             known = self._draw_along(path, values, place, point) and self._go_on(path, place, "", point)
-        return self._compare(point) if known else []
+        return self._compare(point, clear=clear) if known else []
 
     def _draw_along(self, path: Path, values: Mapping[Symbol, float], start: int, point: ReplayPoint) -> bool:
         """Add what a run draws and chooses on the path from a step on; whether that is known."""
+        tossed = [step for step in path.noises if isinstance(step, CoinDraw)]
+        values = {**values, **{step.number: step.at for step in tossed if step.number is not None}}
         for place, step in enumerate(path.steps[start:], start):
             if isinstance(step, Rounds):
                 rounds = int(values[step]) - 1
@@ -247,6 +266,8 @@ class _Replayer:
                     self._go_on(path, place + 1, step.head, point) for _ in range(rounds)
                 ):
                     return False
+            elif isinstance(step, CoinDraw):
+                continue  # the toss that follows has what the call draws
             elif isinstance(step, Noise):
                 if is_listed(step.distribution):
                     point.picks.append(int(values[step]))
@@ -352,13 +373,16 @@ class _Replayer:
 
     # ----------------------------------------------------------------------------------------------- one run
 
-    def _compare(self, point: ReplayPoint, ordinary: bool = False) -> list[Condition] | None:
+    def _compare(
+        self, point: ReplayPoint, ordinary: bool = False, clear: float = CLEAR_SLACK
+    ) -> list[Condition] | None:
         """Compare the plain run with that of the stand-ins at this point; returns what the latter left undecided.
 
         None where a function of the noise is so steep that rounding may decide it, so that the two cannot be compared.
-        Points on ordinary data must not be beyond floats; others are left out then.
+        Points on ordinary data must not be beyond floats; others are left out then. Where slacks are `clear` that are
+        not so otherwise, a difference may come from rounding or from stand-ins: then nothing is concluded either.
         """
-        run, told, expected = self._told(point)
+        run, told, expected = self._told(point, clear)
         if run.overflows and ordinary:
             self._disagree("numbers are too large for floats", told, self._seen(point)[0], point)
         if run.unclear:
@@ -376,15 +400,17 @@ class _Replayer:
         if what is None and self.listed is not None and run.signature not in self.listed:
             what = "this way through it was not explored"
         if what is None and not expected.same(taken):  # once more, with caches of the user's warm on both sides
-            expected, taken = self._told(point)[2], self._seen(point)[1]
+            expected, taken = self._told(point, clear)[2], self._seen(point)[1]
             what = None if expected.same(taken) else f"{expected.parting(taken)}: the plain run goes another way"
+        if what is not None and clear < CLEAR_SLACK:
+            self._unclear()
         if what is not None:
             self._disagree(what, told, seen, point)
         return run.undecided
 
-    def _told(self, point: ReplayPoint) -> tuple[ValuedRun, Any, Trace]:
+    def _told(self, point: ReplayPoint, clear: float) -> tuple[ValuedRun, Any, Trace]:
         """The run of stand-ins that know their values: its output there, and its instructions."""
-        run = ValuedRun(point, self.mechanism.name, self.loops, self.choosing)
+        run = ValuedRun(point, self.mechanism.name, self.loops, self.choosing, clear)
         with traced() as trace:
             try:
                 path = follow(run, self.mechanism.name, self.explored, self.data, self.defer)

@@ -101,15 +101,19 @@ class Retries:
         self.paths, self.mass = paths, mass
         self.rounded = False
         self.back = returning(paths)
-        self.factors: dict[RetryHead, Fraction] = {}
-        for head in sorted(self.back, reverse=True):  # inner loops first
+        self._factors: dict[RetryHead, Fraction] = {}
+
+    def factor_of(self, head: RetryHead) -> Fraction:
+        """How much likelier coming back there makes what follows."""
+        if head not in self._factors:
             leaves = 1 - sum(self._chance(path, head) for path in self.back[head])
             if self.rounded and leaves < LEAST_DIFFERENCE:
-                ending = [path for path in paths if not isinstance(path.output, Again) and head.leads_to(path)]
+                ending = [path for path in self.paths if not isinstance(path.output, Again) and head.leads_to(path)]
                 leaves = sum(self._chance(path, head) for path in ending)
             if leaves <= 0:
                 raise NotExplorable("a loop that retries does not end")
-            self.factors[head] = 1 / Fraction(leaves)
+            self._factors[head] = 1 / Fraction(leaves)
+        return self._factors[head]
 
     def _chance(self, path: Path, head: RetryHead) -> Fraction:
         """The probability of going this way from the head on."""
@@ -123,8 +127,8 @@ class Retries:
 
     def factor(self, path: Path, within: RetryHead | None = None) -> Fraction:
         """How much likelier the loops on its way make it; those within another alone, where one is given."""
-        inner = [head for head in self.factors if within is None or head > within]
-        return Fraction(math.prod(self.factors[head] for head in inner if head.leads_to(path)))
+        inner = [head for head in self.back if within is None or head > within]
+        return Fraction(math.prod(self.factor_of(head) for head in inner if head.leads_to(path)))
 
     def accepted(self) -> Iterator[Path]:
         """The paths that end, each with the weight that it has if the mechanism retries until one does."""

@@ -29,12 +29,13 @@ import numpy as np
 
 from veridp.errors import NotExplorable, TooManyPaths
 from veridp.kernel.coins import LoopCoin
+from veridp.kernel.contents import READS_FRAMES, names_in, plain_state
 from veridp.kernel.decimals import Written
 from veridp.kernel.explore import check_again, follow
 from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.fingerprint import COMPUTED_NAMES, names_in, plain_state
+from veridp.kernel.fingerprint import COMPUTED_NAMES
 from veridp.kernel.generator import StandInGenerator
-from veridp.kernel.loops import READS_FRAMES, Actions, live_variables, watched_instructions
+from veridp.kernel.loops import Actions, live_variables, watched_instructions
 from veridp.kernel.modules import seeing_stand_ins
 from veridp.kernel.noise import Uniform
 from veridp.kernel.path import Fork, Option, Path
@@ -334,7 +335,8 @@ def rounds_paths(mechanism: Mechanism, data: Any, mixed: Sequence[int] = ()) -> 
     plain = mechanism.bound()
     if not keeps_no_state(plain):
         raise NotExplorable(f"{mechanism.name} may keep state beyond its local variables")
-    function, watch = seeing_stand_ins(plain), Watch(mechanism.name, plain)
+    watch = Watch(mechanism.name, plain)
+    function = watch.deciding(seeing_stand_ins(plain))
 
     def followed(ways: Callable[[int], Sequence[int]], head: int | None) -> tuple[RoundsRun, Path]:
         run = RoundsRun(ways, head)

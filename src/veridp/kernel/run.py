@@ -13,10 +13,12 @@ from functools import lru_cache, partial
 from types import FrameType
 from typing import Any, NoReturn
 
+import numpy as np
+
 from veridp.budget import check
 from veridp.errors import CutShort, Interruption, Nondeterministic, NotAffine, TooManyPaths, VeridpError
-from veridp.kernel.branches import ChosenEntry, chosen_entry
-from veridp.kernel.coins import CoinCall, CoinTrial, LateFailure, LoopCoin, Toss, is_unlikely, log2
+from veridp.kernel.branches import ChosenEntry, asking_frame, chosen_entry, stored_entry
+from veridp.kernel.coins import CoinCall, CoinTrial, LateFailure, LoopCoin, OpenNumber, Toss, is_unlikely, log2
 from veridp.kernel.distributions import Distribution, Number, ScaledNoise, exact
 from veridp.kernel.expressions import (
     Affine,
@@ -27,13 +29,14 @@ from veridp.kernel.expressions import (
     affine,
     in_arguments,
     is_integer,
+    numpy_function,
     settle,
 )
 from veridp.kernel.feasibility import has_room
 from veridp.kernel.fingerprint import fingerprint
 from veridp.kernel.generator import MAX_LISTED, MIN_SEEDS, Size, StandInGenerator
 from veridp.kernel.loops import MAX_VISITS, Added, Leave, LoopHead, LoopPlace, Loops, Visit, Visits, watched_loops
-from veridp.kernel.noise import Geometric, Integers
+from veridp.kernel.noise import Geometric, Integers, Uniform
 from veridp.kernel.output import leaf_key
 from veridp.kernel.path import Again, Fork, Option, Step, output_text
 from veridp.kernel.retries import rational_mass
@@ -41,7 +44,7 @@ from veridp.kernel.site import here
 from veridp.kernel.slivers import LEFT_OUT, Sliver, sliver_chance
 from veridp.kernel.state import changed
 from veridp.kernel.substitution import expressions_in
-from veridp.kernel.symbols import Noise, Relation, Rounds, drawn_in, has_no_atoms
+from veridp.kernel.symbols import CoinDraw, Noise, Relation, Rounds, drawn_in, has_no_atoms
 from veridp.kernel.text import WrittenNumber, goes_into_output
 from veridp.kernel.weights import Weight, weight_of
 from veridp.mechanism.randomness import CURRENT, sharing
@@ -118,7 +121,7 @@ class Run(StandInGenerator, Decider):
         self.forgetting = 0  # how many calls are under way whose steps are not those of the path
         self.scripted = 0  # how many of them follow a script
         self.choosing = choosing  # whether branches that choose an entry of the output leave it undecided
-        self.chosen: list[tuple[list[Any], int, Any]] = []  # such entries: the list, the place and what stands there
+        self.chosen: list[tuple[list[Any] | None, int, Any]] = []  # such entries: list (None: the output), place, value
         self.stages = list(way.stages) if way.last is None else [*way.stages, way.last]
         self.given = len(self.stages)
         self.place = 0  # how many stages have been gone through
@@ -151,6 +154,8 @@ class Run(StandInGenerator, Decider):
         return noise + loc if loc else noise
 
     def noise(self, distribution: Distribution) -> Affine:
+        if distribution.integer:
+            self.made_integer()
         return self.draw(distribution) if self.tape is None else self.again(self, distribution)
 
     def draw(self, distribution: Distribution) -> Affine:
@@ -220,9 +225,12 @@ class Run(StandInGenerator, Decider):
 
     def decide(self, condition: Condition) -> bool:
         if self.choosing and condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
-            found = chosen_entry(sys._getframe(1))
-            if found is not None:
-                return self.leave_undecided(condition, *found)
+            asking = asking_frame(sys._getframe(1))
+            if asking is not None:
+                if (found := chosen_entry(asking)) is not None:
+                    return self.leave_undecided(condition, *found)
+                if (store := stored_entry(asking, condition)) is not None:
+                    return self.store_undecided(condition, store)
         if self.next is not None and self.next.asked is condition:
             return self._answer() == 0  # type: ignore[no-any-return]
         if condition.relation in (Relation.AT_LEAST, Relation.ABOVE):
@@ -237,12 +245,18 @@ class Run(StandInGenerator, Decider):
         ]
         return (self._fork([_option(way) for way in ways]) == 0) is equal
 
-    def leave_undecided(self, condition: Condition, entries: list[Any], entry: ChosenEntry) -> bool:
+    def leave_undecided(self, condition: Condition, entries: list[Any] | None, entry: ChosenEntry) -> bool:
         """Go the first way, which appends its value; what stands there in the end is a choice between both."""
         then, other = entry.then, entry.other
-        leaf = condition if (then, other) == (True, False) and type(then) is type(other) is bool else None
-        self.chosen.append((entries, len(entries), Select.of(condition, then, other) if leaf is None else leaf))
+        leaf = condition if then is True and other is False else None
+        place = entry.place if entries is None else len(entries)
+        self.chosen.append((entries, place, Select.of(condition, then, other) if leaf is None else leaf))
         return True
+
+    def store_undecided(self, condition: Condition, store: Callable[[], None]) -> bool:
+        """Write a choice into the entry in place of what the branch would write, and go past the branch."""
+        store()
+        return False
 
     def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
         options = [being_first_extreme(values, index, largest) for index in range(len(values))]
@@ -487,29 +501,32 @@ class Run(StandInGenerator, Decider):
         book = loops.coins
         if book is None or self.back is not None or self.tape is not None or self.branched:
             return None
-        call = CoinCall.of(frame)
+        number = OpenNumber.of(frame, () if book.replayed else self.conditions) if self.functions else None
+        call = CoinCall.of(frame, number)
         if call is None:
             return None
         if book.is_tried(call.key):
-            return self._try(call, loops)
+            return self._try(call, loops, frame)
         if call.key not in book.known and self.next is None and not book.replayed:
             book.trials.append(CoinTrial(call, self.steps, fingerprint(loops.function)))
             self.learned = True
             raise RunStopped
-        found = book.known.get(call.key)
+        found = book.known.get(call.open_key if book.replayed and number is not None else call.key)
         if found is None or (not book.replayed and changed(found[1], fingerprint(loops.function))):
             return None
         if self.failing is not None and self.place == self.failing.place:
             raise self.failing.error
-        return self.toss(found[0])
+        return self.toss(found[0]) if number is None else self.toss_at(found[0], number, frame)
 
     def _forget(self, change: int) -> None:
         """Enter or leave a call whose steps are forgotten: what it draws from a range is not listed."""
         self.forgetting += change
         self.max_listed = 1 if self.forgetting else MAX_LISTED
 
-    def _try(self, call: CoinCall, loops: Loops) -> Leave:
+    def _try(self, call: CoinCall, loops: Loops, frame: FrameType) -> Leave:
         """Follow a call that is tried."""
+        if call.open is not None:
+            frame.f_locals[call.open.name] = call.open.sample
         trial = self.trial if not self.tried and self.trial is not None else None
         first = trial is not None and call.key == trial.call.key and self.place == len(trial.steps)
         if first:
@@ -526,9 +543,19 @@ class Run(StandInGenerator, Decider):
 
         return leave
 
+    def toss_at(self, coin: LoopCoin, number: OpenNumber, frame: FrameType) -> Leave:
+        """Toss a coin whose probability is e^-γ for a noisy γ: as if a uniform number was compared with it."""
+        uniform = self._drawn(Uniform(), lambda: CoinDraw(self.drawn, Uniform(), here(), number.noise, number.at))
+        heads = Condition(numpy_function(np.exp, [-number.value]) - uniform, Relation.ABOVE)
+        frame.f_locals[number.name] = number.sample
+        return self._led(coin, (Option((heads,), rounded=True), Option((heads.negated(),), rounded=True)))
+
     def toss(self, coin: LoopCoin) -> Leave:
+        return self._led(coin, coin.options)
+
+    def _led(self, coin: LoopCoin, options: tuple[Option, ...]) -> Leave:
         """Choose what the call is to return, and lead it there by a way that is no part of the path."""
-        taken = self._take(coin.options, coin)
+        taken = self._take(options, coin)
         before = self.stages, self.place, self.next, self.results
         self.stages, self.place = list(map(Stage.of, coin.scripts[taken])), 0
         self.next = self.stages[0] if self.stages else None

@@ -168,7 +168,9 @@ class ScriptedGenerator(NoiseMethods, np.random.Generator):
             ends = [np.broadcast_to(np.asarray(end), shape).ravel().tolist() for end in (first, last)]
             drawn = [a + self._integer_below(b + endpoint - a) for a, b in zip(*ends, strict=True)]
             self._seeds |= {n for n, a, b in zip(drawn, *ends, strict=True) if b - a > MAX_LISTED}
-            return _plain(np.array(drawn).reshape(shape).astype(dtype), size, first, last)
+            numbers = np.array(drawn).reshape(shape).astype(dtype)
+            held = size is None and dtype is not int and dtype is not bool  # as a scalar of NumPy, which gives that
+            return numbers[()] if held else _plain(numbers, size, first, last)
         values = self._numpy.integers(low, high, size, dtype, endpoint)
         counts = np.broadcast_to(np.asarray(last) + endpoint - np.asarray(first), np.shape(values))
         for x, count in zip((np.asarray(values) - np.asarray(first)).flat, counts.flat, strict=True):

@@ -109,7 +109,7 @@ def _rounded_logarithm(path: Path, place: int) -> tuple[Path, Noise] | bool | No
             formula = f"a random sign times {formula_of(whole)}"
             rounded = Noise(place, Geometric(exact(chance)), noise.site, formula=formula)
             noises = [rounded if each is noise else each for each in path.noises]
-            told = _replaced(path, {whole: Affine(0, {rounded: 1})}, noises, 1)
+            told = replaced(path, {whole: Affine(0, {rounded: 1})}, noises, 1)
             left = expressions_in(told.output, told.conditions)
             return False if any(noise in drawn_in(e.terms) for e in left) else (told, rounded)
     return False
@@ -136,7 +136,7 @@ def _chance_to_end(whole: Derived, noise: Noise) -> float | None:
 def _with_difference(path: Path, rounded: Noise, fresh: int) -> Path:
     """The path as one with that which has the other sign: a difference of geometric draws in place of the draw."""
     other = Noise(fresh, rounded.distribution, rounded.site, formula=rounded.formula)
-    return _replaced(path, {rounded: Affine(0, {rounded: 1, other: -1})}, (*path.noises, other), 2)
+    return replaced(path, {rounded: Affine(0, {rounded: 1, other: -1})}, (*path.noises, other), 2)
 
 
 def _is_one_sided(noise: Noise) -> bool:
@@ -155,20 +155,24 @@ def _sign_key(path: Path, noise: Noise) -> tuple[object, bool]:
         return None, True
     turned = path if factor > 0 else _turned(path, noise)
     if isinstance(noise.distribution, CutOff):  # at whatever end
-        turned = _replaced(turned, {noise: Affine(0, {replace(noise, distribution=Laplace(1)): 1})}, (), 1)
-    conditions = frozenset((c.relation, c.slack.key) for c in turned.conditions)
-    shown: list[object] = []
-    structure = map_leaves(lambda leaf: shown.append(leaf_key(leaf)), turned.output)
+        turned = replaced(turned, {noise: Affine(0, {replace(noise, distribution=Laplace(1)): 1})}, (), 1)
     if not isinstance(noise.distribution, CutOff):
-        return (repr(structure), tuple(shown), conditions, path.weight, path.noises), factor > 0
+        return (said_by(turned), path.weight, path.noises), factor > 0
     weight = Fraction(path.weight) / (1 - noise.distribution.least)
     others = tuple(each for each in path.noises if each != noise)
-    return (repr(structure), tuple(shown), conditions, weight, others), factor > 0
+    return (said_by(turned), weight, others), factor > 0
+
+
+def said_by(path: Path) -> object:
+    """What tells the output and the conditions of a path from those of others."""
+    shown: list[object] = []
+    structure = map_leaves(lambda leaf: shown.append(leaf_key(leaf)), path.output)
+    return repr(structure), tuple(shown), frozenset((c.relation, c.slack.key) for c in path.conditions)
 
 
 def _turned(path: Path, noise: Noise) -> Path:
     """The path with the sign of a draw turned; its draws are those of the path all the same."""
-    return _replaced(path, {noise: Affine(0, {noise: -1})}, path.noises, 1)
+    return replaced(path, {noise: Affine(0, {noise: -1})}, path.noises, 1)
 
 
 def _joined(first: Path, second: Path, place: int) -> Path:
@@ -180,10 +184,10 @@ def _joined(first: Path, second: Path, place: int) -> Path:
     drawn = Noise(place, both, other.site, formula=signed_text(other))
     noises = tuple(drawn if n.index == noise.index else n for n in first.noises)
     whole = 1 + Fraction(second.weight) / Fraction(first.weight)
-    return _replaced(first, {noise: Affine(0, {drawn: 1})}, noises, whole)
+    return replaced(first, {noise: Affine(0, {drawn: 1})}, noises, whole)
 
 
-def _replaced(path: Path, made: Mapping[Symbol, Affine], noises: Sequence[Noise], factor: Number) -> Path:
+def replaced(path: Path, made: Mapping[Symbol, Affine], noises: Sequence[Noise], factor: Number) -> Path:
     """The path with expressions in place of symbols, and its weight times a factor."""
     steps: list[Step] = list(noises)
     for fork in path.forks:

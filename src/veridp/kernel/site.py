@@ -114,6 +114,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.blocks: list[tuple[CodeType, int]] = []
+        self.returned: Site | None = None  # the line from which the outermost function of the user came back
 
     def same(self, other: Trace) -> bool:
         return self.blocks == other.blocks
@@ -147,6 +148,8 @@ def traced() -> Iterator[Trace]:
         def step(frame: FrameType, event: str, _argument: Any) -> Any:
             if event == "opcode" and frame.f_lasti in starts and len(blocks) < MAX_BLOCKS:
                 blocks.append((code, frame.f_lasti))
+            elif event == "return":
+                trace.returned = Site(code.co_filename, frame.f_lineno)
             return step
 
         return step

@@ -21,6 +21,7 @@ from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site
 
 WIDEST = Fraction(1, 2**49)  # relative to the ends of the interval: sixteen floats next to each other
+LIKELIEST = Fraction(1, 2**46)  # of a range far from 0, sixteen floats may be all that there are
 LEFT_OUT: ContextVar[list[Sliver] | None] = ContextVar("slivers that are left out", default=None)
 
 
@@ -48,7 +49,7 @@ def sliver_chance(given: Sequence[Condition], more: Sequence[Condition]) -> Frac
     for noise, low, high in ranges_of_draws(given, more):
         if isinstance(noise.distribution, Uniform) and high - low <= WIDEST * max(abs(low), abs(high)):
             chance = noise.distribution.probability_between(low, high)
-            return None if chance is None else Fraction(chance)
+            return None if chance is None or chance > LIKELIEST else Fraction(chance)
     return None
 
 

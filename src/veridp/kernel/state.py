@@ -15,13 +15,15 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 from veridp.budget.child_process import THREADED
-from veridp.errors import Nondeterministic
+from veridp.errors import Nondeterministic, NotExplorable
 from veridp.kernel.fingerprint import RANDOMNESS, Fingerprint, fingerprint
 from veridp.kernel.site import Site, here
+from veridp.kernel.source import ASKS_IDENTITY, asks_identity, asks_which_number
 
 REPETITIONS = 10  # of a run, one of which no other thread draws in
 
@@ -44,13 +46,47 @@ def gained(before: Fingerprint, after: Fingerprint) -> str | None:
     return min(places, key=len) if places else None
 
 
+def _with_randomness_of(other: Fingerprint, before: Fingerprint) -> Fingerprint:
+    return replace(before, held={**before.held, RANDOMNESS: other.held[RANDOMNESS]})
+
+
 class Watch:
-    """Sees to it that the runs of a function leave no state behind: Nondeterministic where they do."""
+    """Sees to it that the runs of a function leave no state behind: Nondeterministic where they do.
+
+    That holds from its first run on: also for runs between the beginning of the work and that of this watch.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        self.name, self.function = name, function
+        first = _FIRST.get()
+        if first is not None:
+            first.look_back()
+        self.name, self.function, self.process = name, function, os.getpid()
         self.known = fingerprint(function)
         self.growth = (-1, -1, -1)
+
+    def deciding(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function; where its code asks which object something is, comparisons in its runs have truth values.
+
+        A stand-in for a truth value is neither True nor False, and does not notice that it is asked. Nor does one for
+        an integer, which small integers are: where the code may ask that, there are none.
+        """
+        called = any(value is each for value in self.known.alive for each in ASKS_IDENTITY)
+        asked = [each for each in self.known.functions if asks_identity(each.__code__)]
+        if not called and not asked:
+            return function
+        whole = not called and not any(map(asks_which_number, asked))
+
+        def run(rng: Any, *arguments: Any, **named: Any) -> Any:
+            rng.settles, rng.whole = True, whole
+            return function(rng, *arguments, **named)
+
+        return run
+
+    def look_back(self) -> None:
+        """Nondeterministic where runs have changed what was read first; caches may have filled."""
+        now = fingerprint(self.function)
+        forked = os.getpid() != self.process  # where Python seeds its global generator anew
+        self._check(self._changed(_with_randomness_of(now, self.known) if forked else self.known, now, None))
 
     def after_run(self, repeat: Callable[[], object]) -> None:
         """To be called after each run, with what runs the function once more in the same way.
@@ -86,7 +122,7 @@ class Watch:
             return place
         if repeat is not None and all(self._draws(repeat) for _ in range(REPETITIONS)):
             return RANDOMNESS
-        return changed(replace(before, held={**before.held, RANDOMNESS: after.held[RANDOMNESS]}), after)
+        return changed(_with_randomness_of(after, before), after)
 
     def _draws(self, repeat: Callable[[], object]) -> bool:
         before = fingerprint(self.function)
@@ -101,7 +137,30 @@ class Watch:
                 f"veridp.adapters.unseeded(function)"
             )
         if place is not None:
-            raise Nondeterministic(f"{self.name} keeps state between runs: {place} changed; make each run start afresh")
+            raise Nondeterministic(
+                f"{self.name} keeps state between runs: {place} changed; make each run start afresh, and move what is "
+                f"computed once into a function with @functools.cache"
+            )
+
+
+_FIRST: ContextVar[Watch | None] = ContextVar("first", default=None)
+
+
+@contextmanager
+def from_first_run(name: str, function: Callable[..., Any]) -> Iterator[Watch | None]:
+    """Lets every watch in the body look back to the state that the function has now, before any run of it.
+
+    The watch of that state, or None where it cannot be read. An outer one, of the first run of all, stays in force.
+    """
+    try:
+        first = _FIRST.get() or Watch(name, function)
+    except NotExplorable:  # which exploring it says, too
+        first = None
+    token = _FIRST.set(first)
+    try:
+        yield first
+    finally:
+        _FIRST.reset(token)
 
 
 @contextmanager

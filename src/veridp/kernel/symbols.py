@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +17,9 @@ from veridp.kernel.site import Site
 
 # ------------------------------------------------------------------------------------------------------------- wording
 # How numbers and sums of symbols are written for people.
+
+
+LARGEST_FLOAT = Fraction(sys.float_info.max)
 
 
 class Named(Protocol):
@@ -48,7 +53,13 @@ def _sign(number: Number, first: bool) -> str:
 
 
 def number_text(number: Number) -> str:
-    """A number as a person would write it: a short decimal where one is exact, else a short fraction or six digits."""
+    """A number as a person would write it: a short decimal where one is exact, else a short fraction or six digits.
+
+    >>> number_text(Fraction(1, 4)), number_text(Fraction(1, 3)), number_text(10**400)
+    ('0.25', '1/3', '1.00000e+400')
+    """
+    if not -LARGEST_FLOAT <= number <= LARGEST_FLOAT:
+        return f"{Decimal(int(number)):.6g}"
     decimal = f"{float(number):.12g}"
     if Fraction(decimal) == number or float(decimal) == float(number):
         return decimal
@@ -99,6 +110,17 @@ class Rounds(Noise):
 
     head: str = ""  # of the loop
     added: tuple[tuple[str, int], ...] = ()  # what each round but the last adds to which variables
+
+
+@dataclass(frozen=True, eq=False)
+class CoinDraw(Noise):
+    """A uniform number that stands for all that a call draws which tosses a coin of probability e^-γ: no draw itself.
+
+    `at` is a value of the whole noise that γ depends on, for which a way through the call is known.
+    """
+
+    number: Noise | None = None
+    at: int = 0
 
 
 @dataclass(frozen=True)

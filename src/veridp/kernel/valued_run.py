@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import FrameType
 from typing import Any
 
 from veridp.errors import ExplorationDisagrees, Nondeterministic
 from veridp.kernel.branches import ChosenEntry
-from veridp.kernel.coins import LoopCoin, Toss
+from veridp.kernel.coins import LoopCoin, OpenNumber, Toss
 from veridp.kernel.distributions import Distribution, Number
 from veridp.kernel.expressions import Affine, Condition, Select, is_whole, settle
 from veridp.kernel.generator import MAX_LISTED
 from veridp.kernel.loops import Added, Leave, LoopHead, Loops, Visit
-from veridp.kernel.noise import Integers
+from veridp.kernel.noise import Integers, Uniform
 from veridp.kernel.output import leaf_key
 from veridp.kernel.path import Fork, Option, Step
+from veridp.kernel.quadratic import quadratic
 from veridp.kernel.run import Run, Stage, Way, being_first_extreme
 from veridp.kernel.site import here
-from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in, is_constant, value_of
+from veridp.kernel.symbols import CoinDraw, Derived, Noise, Symbol, Unknown, drawn_in, is_constant, value_of
 from veridp.kernel.text import NoisyText, WrittenNumber
 from veridp.kernel.weights import Weight
 
@@ -30,6 +32,7 @@ UNIT_ROUNDOFF = 2.0**-53  # relative to a number: how far it is from the nearest
 DROWNED = 0.5  # in units of the noise: rounding that is as large changes what the noise hides
 EXACT_INTEGERS = 2.0**53  # below it, floats hold all integers
 CLEAR_SLACK = 1e-6  # relative to the terms of a slack: nearer to 0 than this, rounding may decide
+LEAST_CLEAR_SLACK = 1e-15  # nearer to 0 than this, it may even where no terms cancelled on the way
 # Of a draw, in its units: code may add to it what cancels in the paths.
 LEAST_MAGNITUDE = 4 * UNIT_ROUNDOFF / CLEAR_SLACK
 NOT_TAKEN = Option((), weight=0)  # a way whose conditions do not hold here, whatever they are
@@ -48,9 +51,11 @@ class ReplayPoint:
 class ValuedRun(Run):
     """A run of the stand-ins that know their values: every question is answered by these."""
 
-    def __init__(self, point: ReplayPoint, name: str, loops: Loops | None, choosing: bool = False) -> None:
+    def __init__(
+        self, point: ReplayPoint, name: str, loops: Loops | None, choosing: bool = False, clear: float = CLEAR_SLACK
+    ) -> None:
         super().__init__(Way(), {}, loops=loops, choosing=choosing)
-        self.name = name
+        self.name, self.clear = name, clear
         self.done: list[Step] = []  # what it did, also in rounds of a loop that came back
         self.draws, self.left = point.draws, list(reversed(point.picks))
         self.used = 0  # of the draws
@@ -99,7 +104,17 @@ class ValuedRun(Run):
             self.values[before.rounds] += 1
         self._forget_since(before.place)
 
+    def toss_at(self, coin: LoopCoin, number: OpenNumber, frame: FrameType) -> Leave:
+        """Let the call do what it does for the number that it is given here."""
+        uniform = CoinDraw(self.drawn, Uniform(), here(), number.noise, number.at)
+        value = quadratic(number.value, number.noise)
+        frame.f_locals[number.name] = value.at(round(self.values[number.noise]))  # type: ignore[union-attr]
+        return self._let_go(coin, (uniform,))
+
     def toss(self, coin: LoopCoin) -> Leave:
+        return self._let_go(coin, ())
+
+    def _let_go(self, coin: LoopCoin, drawn: tuple[CoinDraw, ...]) -> Leave:
         """Let the call do what it does; when it ends, its steps are one fork, as they were listed."""
         place = self.place
         self._forget(+1)
@@ -110,8 +125,10 @@ class ValuedRun(Run):
                 self._stop(ExplorationDisagrees(f"{here()}: a call returns a value that was not listed"))
             taken = coin.values.index(leaf_key(value))
             self._forget_since(place)
-            self.stages.append(Stage(Toss(coin.options, taken, here(), coin=coin), coin, taken))
-            self.place += 1
+            self.values |= dict.fromkeys(drawn, float(taken))
+            self.stages += [*map(Stage.of, drawn), Stage(Toss(coin.options, taken, here(), coin=coin), coin, taken)]
+            self.place += len(drawn) + 1
+            self.drawn += len(drawn)
 
         return leave
 
@@ -128,8 +145,13 @@ class ValuedRun(Run):
         self._asked.add(id(condition))
         return super().decide(condition)
 
-    def leave_undecided(self, condition: Condition, entries: list[Any], entry: ChosenEntry) -> bool:
+    def leave_undecided(self, condition: Condition, entries: list[Any] | None, entry: ChosenEntry) -> bool:
         """Go as the plain run does, with no fork; both ways are to be compared."""
+        self._asked.discard(id(condition))
+        return self._holds(condition)
+
+    def store_undecided(self, condition: Condition, store: Callable[[], None]) -> bool:
+        """The same: the plain run writes one value or the other."""
         self._asked.discard(id(condition))
         return self._holds(condition)
 
@@ -175,7 +197,7 @@ class ValuedRun(Run):
         numbers = [condition.slack.constant, *condition.slack.terms.values()]
         counted = all(map(is_whole, condition.slack.terms)) and all(Fraction(n).denominator == 1 for n in numbers)
         whole = condition.slack.stands_for is int or (counted and magnitude < EXACT_INTEGERS)
-        if not whole and abs(slack) <= CLEAR_SLACK * magnitude:
+        if not whole and abs(slack) <= self.clear * magnitude:
             self.unclear = True
         return bool(condition.relation.holds(slack))
 

@@ -21,11 +21,11 @@ from numpy.random import Generator
 
 from veridp.adjacency import Adjacency, Domain, Pair, Rows, is_frame, is_interval
 from veridp.adjacency import adjacency as relation_named
-from veridp.claim import Claim
+from veridp.claim import MAKERS, Claim, only_claim
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism.randomness import Sources, adopted, seeded
 from veridp.mechanism.sources import is_drawn_from, sources_of, undisturbed
-from veridp.notions import MAKERS, Notion, only_claim
+from veridp.notions import Notion
 
 Function = Callable[..., Any]
 DEFAULTS: Mapping[str, Any] = {"adjacency": relation_named("linf"), "domain": (-10, 10), "size": 5}
@@ -106,7 +106,7 @@ class Mechanism:
         self._check_settings()
         accepted = self.parameters
         for name in self.arguments:
-            if accepted is not None and name not in accepted:
+            if accepted is not None and name not in accepted and not self._takes_anything:
                 known = ", ".join(accepted) or "none"
                 raise BadInput(f"{self.name} takes no argument {name!r}; its arguments are: {known}")
 
@@ -133,12 +133,18 @@ class Mechanism:
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter] | None:
-        """The parameters other than the generator and the data, by name; None where anything goes or none is known."""
+        """The parameters other than the generator and the data, by name; None where none is known."""
         roles, parameters = self.roles, self._signature
-        if parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters):
+        if parameters is None:
             return None
         taken = (roles.generator, roles.data)
-        return {p.name: p for p in parameters if p.name not in taken and p.kind is not p.VAR_POSITIONAL}
+        return {
+            p.name: p for p in parameters if p.name not in taken and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        }
+
+    @property
+    def _takes_anything(self) -> bool:
+        return any(p.kind is p.VAR_KEYWORD for p in self._signature or ())
 
     @property
     def _signature(self) -> list[inspect.Parameter] | None:

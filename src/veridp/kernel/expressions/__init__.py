@@ -18,7 +18,7 @@ from veridp.kernel.expressions.comparison import in_arguments, sign_of
 from veridp.kernel.expressions.decider import RUN, Decider, Key
 from veridp.kernel.expressions.records import bounded_extreme, function_of, is_of_record, is_sure, range_of
 from veridp.kernel.expressions.ufuncs import numpy_function
-from veridp.kernel.expressions.undecided import Condition, Select
+from veridp.kernel.expressions.undecided import Condition, Select, whole_of
 
 __all__ = [
     "RUN",
@@ -42,4 +42,5 @@ __all__ = [
     "sign_of",
     "unknown",
     "unknowns",
+    "whole_of",
 ]

@@ -159,9 +159,10 @@ class Deferring(Symbolic):
             return self.as_python
         if name == "astype" and self.numpy:
             return lambda dtype: self.cast(np.dtype(dtype))
-        if RUN.get() is None or name in ASKED_BY_NUMPY or not hasattr(np.float64, name):
+        if RUN.get() is None or name in ASKED_BY_NUMPY or not hasattr(self.stands_for, name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        refuse(f"{brief(self)} has no {name!r}")
+        value = settle(self)
+        return getattr(value, name) if value is not self else refuse(f"{brief(self)} has no {name!r}")
 
     def __copy__(self) -> Any:
         return self
@@ -425,6 +426,8 @@ def derived(function: PureFunction, arguments: Sequence[Any], kind: str, numpy: 
     if not current_run().functions:
         texts = [brief(argument) if isinstance(argument, Affine) else str(argument) for argument in arguments]
         refuse(f"{function.text(texts)} is not affine")
+    if kind == "i":
+        current_run().made_integer()
     drawn = list(drawn_in(s for argument in arguments if isinstance(argument, Affine) for s in argument.terms))
     if not current_run().adaptive and all(isinstance(symbol, Unknown) and symbol.record.folds for symbol in drawn):
         refuse(f"{function.name} of the data alone is not affine")  # path by path, it may be a plain number

@@ -15,9 +15,9 @@ import numpy as np
 
 from veridp.kernel import functions
 from veridp.kernel.distributions import Number, exact
-from veridp.kernel.expressions.affine import OPERATIONS, Affine, affine, held_as
+from veridp.kernel.expressions.affine import OPERATIONS, Affine, affine, brief, held_as
 from veridp.kernel.expressions.arithmetic import is_positive, parts_of, terms_sum
-from veridp.kernel.expressions.decider import RUN
+from veridp.kernel.expressions.decider import RUN, refuse
 from veridp.kernel.expressions.records import is_sure
 from veridp.kernel.expressions.undecided import Condition
 from veridp.kernel.stand_ins import Symbolic
@@ -30,6 +30,8 @@ def _compare(first: Affine, second: Any, relation: Relation, turned: bool = Fals
         return _against_infinity(first, second, relation, turned)
     if second is None or isinstance(second, str):
         return NotImplemented if relation in (Relation.AT_LEAST, Relation.ABOVE) else relation is Relation.UNEQUAL
+    if isinstance(second, complex):  # which would be asked next, and know nothing of stand-ins
+        refuse(f"{brief(first)} is compared with a complex number")
     parts = parts_of(second)
     if parts is None:
         return NotImplemented
@@ -65,6 +67,8 @@ def _compare(first: Affine, second: Any, relation: Relation, turned: bool = Fals
     run = RUN.get()
     if run is not None:
         run.compared(condition)
+        if run.settles:
+            return condition.settled()
     return condition
 
 

@@ -23,6 +23,9 @@ class Decider(ABC):
 
     results: dict[Key, tuple[Any, ...]]  # what operations gave here in earlier runs; the operands, kept alive, follow
     functions: bool  # whether expressions may hold functions that are not affine
+    settles = False  # whether a comparison has its truth at once, for code that asks which of two objects it is
+    whole = True  # whether there may be integers with noise; not for code that asks which object a number is
+    choosing = False  # whether what is computed from truth values and plain numbers stays undecided
     adaptive = False  # whether data with noise are taken for released numbers, see `veridp.kernel.releases`
 
     def summed(self, total: Affine) -> Affine:
@@ -35,6 +38,11 @@ class Decider(ABC):
 
     def compared(self, condition: Condition) -> None:  # noqa: B027
         """A comparison was made; whether its truth is ever asked for is another matter."""
+
+    def made_integer(self) -> None:
+        """An integer with noise is made: it stops where code may ask which object that is."""
+        if not self.whole:
+            self.refuse("an integer with noise may be told by `is`, id() or the like here; compare numbers by ==")
 
     @abstractmethod
     def first_extreme(self, values: Sequence[Affine | Number], largest: bool) -> int:
@@ -56,7 +64,10 @@ def current_run() -> Decider:
     """The run under way; an error where there is none."""
     run = RUN.get()
     if run is None:
-        raise NotAffine(f"{here()}: a symbol has no value; it can only be decided inside explore()")
+        raise NotAffine(
+            f"{here()}: a symbol has no value; it can only be decided inside explore(). A mechanism that keeps one "
+            "from an earlier run keeps state: audit it with black_box=True"
+        )
     return run
 
 

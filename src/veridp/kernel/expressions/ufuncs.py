@@ -136,6 +136,10 @@ def _on_truth_values(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
         return joined_truth("or", *values)
     if ufunc in (np.multiply, np.minimum, np.fmin, np.bitwise_and):
         return joined_truth("and", *values)
+    if ufunc in (np.bitwise_xor, np.not_equal):
+        return joined_truth("xor", *values)
+    if ufunc is np.equal:
+        return joined_truth("xor", not_(values[0]), values[1])
     if ufunc is np.invert:
         return not_(values[0])
     return ufunc(*(settle(value) for value in values))

@@ -240,10 +240,14 @@ def _on_undecided(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
 
     @noting_errors
     def applied(self: Condition | Select, other: Any) -> Any:
+        def order(value: Any) -> tuple[Any, Any]:
+            return (other, value) if reflected else (value, other)
+
         if isinstance(other, np.ndarray | list | tuple):
             return NotImplemented
+        if isinstance(other, complex) or (isinstance(other, str) and isinstance(self, Select)):
+            return operated(name, *order(settle(self)))  # they would be asked next, and know nothing of stand-ins
         if isinstance(other, Affine | Condition | Select | bool | int | float | Fraction | np.generic):
-            order = (lambda value: (other, value)) if reflected else (lambda value: (value, other))
             if name in _BITS and self.kind == "b" and kind_of(other) == "b":
                 return joined_truth(name, *(held_as(value, self.numpy or is_numpy(other)) for value in order(self)))
             if name in _ARITHMETIC and self.kind == "b" and kind_of(other) == "b" and (self.numpy or is_numpy(other)):
@@ -253,12 +257,21 @@ def _on_undecided(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
             number = None if name in _BITS else OPERATIONS["folded"](self)
             if number is not None:
                 return operated(name, *order(number))
-            if isinstance(self, Select) and not isinstance(other, Select) and name in _TOTAL:
+            if isinstance(self, Condition) and not isinstance(other, Symbolic) and name in _TOTAL and _is_choosing():
+                return Select.of(self, *(operated(name, *order(held_as(side, self.numpy))) for side in (True, False)))
+            divides = name in ("floordiv", "mod") and not reflected and kind_of(other) in ("i", "f")
+            total = name in _TOTAL or (divides and not isinstance(other, Symbolic) and bool(other) and _is_choosing())
+            if isinstance(self, Select) and not isinstance(other, Select) and total:
                 return Select.of(self.condition, *(operated(name, *order(side)) for side in self.sides))
             return operated(name, *order(settle(self)))
         return NotImplemented
 
     return applied
+
+
+def _is_choosing() -> bool:
+    run = RUN.get()
+    return run is not None and run.choosing
 
 
 _ARITHMETIC = frozenset(["add", "sub", "mul"])
@@ -278,6 +291,17 @@ for _name in REFLECTED:
         setattr(_class, f"__{_name}__", _on_undecided(_name, reflected=False))
 
 
+def whole_of(value: Any) -> Any:
+    """What int() makes of a truth value or a choice of plain numbers, undecided; None where that is not to be."""
+    if not _is_choosing() or not isinstance(value, Condition | Select):
+        return None
+    if isinstance(value, Condition):
+        return Select(value, 1, 0)
+    if any(isinstance(side, Symbolic) for side in (value.then, value.other)):
+        return None
+    return Select.of(value.condition, int(value.then), int(value.other))
+
+
 def truth_of(value: Any) -> Any:
     """Whether a number is not zero, as NumPy's truth value."""
     return value if kind_of(value) == "b" else held_as(value != 0, numpy=True)
@@ -295,6 +319,8 @@ def joined_truth(name: str, first: Any, second: Any) -> Any:
     if not isinstance(first, Symbolic):
         return operated(name, first, second)
     if name == "xor":
+        if isinstance(first, Condition) and not isinstance(second, Symbolic) and _is_choosing():
+            return Select.of(first, *(held_as(side, is_numpy(first)) ^ second for side in (True, False)))
         return settle(first) ^ settle(second)
     false, true = (held_as(value, is_numpy(first)) for value in (False, True))
     return first.select(second, false) if name == "and" else first.select(true, second)

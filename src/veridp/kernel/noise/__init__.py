@@ -14,6 +14,7 @@ from veridp.kernel.noise.laplace import Laplace, LaplaceSum
 from veridp.kernel.noise.logistic import Logistic
 from veridp.kernel.noise.normal import Normal
 from veridp.kernel.noise.poisson import Poisson
+from veridp.kernel.noise.staircase import Staircase
 from veridp.kernel.noise.student import StudentT
 from veridp.kernel.noise.triangular import Triangular
 from veridp.kernel.noise.truncated import TruncatedLaplace
@@ -35,6 +36,7 @@ __all__ = [
     "Logistic",
     "Normal",
     "Poisson",
+    "Staircase",
     "StudentT",
     "Triangular",
     "TruncatedLaplace",

@@ -192,10 +192,11 @@ class Vector(Array):
     @noting_errors
     def __setitem__(self, key: Any, value: Any) -> None:
         target = DTYPES[kind_of_all(self.ravel())]
-        if _is_mask(key, self.shape) and not np.ndim(value):
+        many = not isinstance(value, Symbolic) and np.ndim(value) > 0  # asking a choice for its shape would decide it
+        if _is_mask(key, self.shape) and not many:
             key, value = ..., np.where(key, cast(value, target), self)
         key = decided_index(key)
-        if np.ndim(value) and not isinstance(np.ndarray.__getitem__(self, key), np.ndarray):
+        if many and not isinstance(np.ndarray.__getitem__(self, key), np.ndarray):
             raise ValueError("setting an array element with a sequence.")
         super().__setitem__(key, map_entries(lambda entry: cast(entry, target), value))
 

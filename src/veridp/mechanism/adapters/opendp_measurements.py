@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from veridp.adjacency import Adjacency, GivenPairs, Pair, Rows, Scaled, adjacency, is_frame
-from veridp.claim import Claim
+from veridp.claim import MAKERS, Claim
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import Unseeded, foreign
 from veridp.mechanism.adapters.worst_pairs import opendp_distance, worst_pairs
 from veridp.mechanism.declared import DEFAULTS, Mechanism
-from veridp.notions import MAKERS, Notion, RenyiDP, ZeroConcentrated
+from veridp.notions import Notion, RenyiDP, ZeroConcentrated
 
 DELTA = 1e-6  # where a library claims what no notion here says, the δ at which its ε is taken
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from veridp.claim import MAKERS
 from veridp.errors import BadInput
 from veridp.mechanism.adapters.foreign import resolved, stands_in, torch_seeded, unseeded
 from veridp.mechanism.adapters.opendp_measurements import DELTA
 from veridp.mechanism.declared import Mechanism
-from veridp.notions import MAKERS
 
 COMPILED_OUTPUTS = 1024  # of one call of a function that JAX compiles, which it does anew for each number
 CLAIMS = ("epsilon", *MAKERS)

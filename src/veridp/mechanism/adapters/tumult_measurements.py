@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from veridp.claim import MAKERS
 from veridp.errors import BadInput, MechanismFailed
 from veridp.mechanism.adapters.foreign import TAIL, Command, foreign
 from veridp.mechanism.adapters.worst_pairs import extreme_pairs, farthest_pairs
 from veridp.mechanism.declared import Mechanism
-from veridp.notions import MAKERS
 
 PROGRAM = Path(__file__).with_name("tumult_program.py")
 # For each input metric of Tumult, neighbours at distance 1 in it. Of vectors, only those that differ in one entry.
