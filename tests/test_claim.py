@@ -68,6 +68,7 @@ class FakeProof:
     at_delta: float = 0.0
     rho: float = math.inf
     mu: float = math.inf
+    profile: tuple[tuple[float, float], ...] = ()
 
     def delta(self, epsilon: float) -> float:
         return 1.0

@@ -17,8 +17,12 @@ import numpy as np
 
 from veridp.conversions import Event
 from veridp.errors import BadInput
-from veridp.notions import MAKERS, ApproximateBound, Notion, PrivacyBounds, only_claim
+from veridp.notions import ApproximateBound, GaussianDP, Notion, PrivacyBounds, RenyiDP, ZeroConcentrated
+from veridp.tradeoff import TradeoffCurve
 
+MAKERS: Mapping[str, Callable[[Any], Notion]] = {
+    "rho": ZeroConcentrated, "mu": GaussianDP, "rdp": RenyiDP.of, "tradeoff": TradeoffCurve.of,
+}  # fmt: skip
 MOST_ENTRIES, MOST_RUNS = 24, 6  # of an input that is printed in full
 # How far the numbers of a claim are raised before anything is compared with them, as a share of each. The constants of
 # a program are floats (1/3 is not a third), so a mechanism written for ε = 1 may truly cost 1.0000000000000002.
@@ -27,6 +31,18 @@ PROBABILITY_ERROR = 1e-10  # relative error allowed to a probability that was co
 LOSS_ERROR = 2 * PROBABILITY_ERROR  # and so to the log of a ratio of two, absolutely
 NEARLY_SHOWN = 1e-3  # the share of a computed ε that events may leave out and still be said to show it
 SMALLEST_LOG = -700.0  # of a probability that floats still hold with all their digits
+
+
+def only_claim(**stated: Any) -> str | None:
+    """The name of the notion that is stated; None for (ε, δ) or nothing, BadInput where there are two claims."""
+    given = [name for name in MAKERS if stated.get(name) is not None]
+    others = [name for name in ("epsilon", "delta") if stated.get(name) is not None]
+    if len(given) > 1 or (given and others):
+        raise BadInput(
+            f"{' and '.join([*others, *given])} are different claims; give {given[0]} alone (an argument of the "
+            f"mechanism is set by bind, or --arg)"
+        )
+    return given[0] if given else None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The notions of privacy other than (ε, δ): zCDP, Gaussian DP, Rényi DP and trade-off curves; and what each implies.
+"""The notions of privacy other than (ε, δ): zCDP, Gaussian DP and Rényi DP; and what each implies.
 
 A notion implies (ε, δ) at many points; each is a necessary condition, so what refutes one of them refutes the notion. A
 single event may say more than all of them (`violation`). The way back is narrow: a bound in the notion itself, or one
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
 from numbers import Real
 from typing import Any, ClassVar, Protocol
 
@@ -39,12 +39,7 @@ IMPLIED_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1e-8, 
 CLAIMED_ORDERS = (1.25, 1.5, 1.75, *map(float, range(2, 65)), 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0)
 TRIED_ORDERS = 1 + np.geomspace(1e-4, 1e4, 500)
 FEW_ORDERS = TRIED_ORDERS[::20]  # to compare events by
-CURVE_ROUNDING = 1e-12  # absolute error of a point of a trade-off curve
-FARTHEST_LINE = 30.0  # the largest ε beyond the proved one at which it is asked
-LINES_OF_A_PROOF = 101  # values of ε at which a proof is asked for its δ
-POINTS_PER_SIDE = 500  # at which a trade-off curve that is a function is evaluated, below and above 1/2
 LARGEST_EPSILON = 700.0  # past this, e^ε overflows
-SMALLEST_ERROR = 1e-12  # the smallest positive error of either type among them
 
 
 # --------------------------------------------------------------------------------------------------------------- proofs
@@ -52,7 +47,7 @@ SMALLEST_ERROR = 1e-12  # the smallest positive error of either type among them
 
 class PrivacyBounds(Protocol):
     """What a proof knows: ε at a δ (0 where it is pure), δ at other ε, and bounds in other notions, inf where none
-    follows."""
+    follows. Its `profile` lists points (ε, δ) that it states beside the first."""
 
     @property
     def epsilon(self) -> float: ...
@@ -64,6 +59,8 @@ class PrivacyBounds(Protocol):
     @property
     def mu(self) -> float: ...
     def rdp(self, alpha: float, /) -> float: ...
+    @property
+    def profile(self) -> tuple[tuple[float, float], ...]: ...
 
 
 @dataclass(frozen=True)
@@ -77,6 +74,7 @@ class ApproximateBound:
 
     epsilon: float
     at_delta: float = 0.0
+    profile: ClassVar[tuple[tuple[float, float], ...]] = ()
 
     @property
     def rho(self) -> float:
@@ -119,16 +117,22 @@ def rdp_of(proof: PrivacyBounds, alpha: float) -> float:
     return min(proof.rdp(alpha), alpha * rho_of(proof), ApproximateBound(proof.epsilon, proof.at_delta).rdp(alpha))
 
 
-def delta_of(proof: PrivacyBounds, epsilon: float) -> float:
-    """The least δ at this ε that the proof gives, from each of the notions that it speaks."""
+def profile_of(proof: PrivacyBounds) -> Curve:
+    """The least δ that the proof gives as a function of ε, from each of the notions that it speaks."""
     orders = np.array(CLAIMED_ORDERS)
-    return min(
-        proof.delta(epsilon),
-        ApproximateBound(proof.epsilon, proof.at_delta).delta(epsilon),
-        GaussianDP(proof.mu).delta(epsilon),
-        ZeroConcentrated(proof.rho).delta(epsilon),
-        delta_of_rdp(np.array([proof.rdp(order) for order in CLAIMED_ORDERS]), orders, epsilon),
-    )
+    bounds = np.array([proof.rdp(order) for order in CLAIMED_ORDERS])
+
+    @cache
+    def delta(epsilon: float) -> float:
+        return min(
+            proof.delta(epsilon),
+            ApproximateBound(proof.epsilon, proof.at_delta).delta(epsilon),
+            GaussianDP(proof.mu).delta(epsilon),
+            ZeroConcentrated(proof.rho).delta(epsilon),
+            delta_of_rdp(bounds, orders, epsilon),
+        )
+
+    return delta
 
 
 # -------------------------------------------------------------------------------------------------------------- notions
@@ -290,7 +294,7 @@ class GaussianDP(Notion):
     def epsilon(self, delta: float) -> float:
         if math.isinf(self.mu) or (self.mu and delta <= 0):
             return math.inf
-        return _least_epsilon(self.delta, delta)
+        return least_epsilon(self.delta, delta)
 
     def raised(self, share: float) -> GaussianDP:
         return GaussianDP(self.mu * (1 + share))
@@ -339,8 +343,8 @@ class RenyiDP(Notion):
     def of(cls, stated: Any) -> RenyiDP:
         """From (α, ε), several of these, or a function of α, which is claimed at CLAIMED_ORDERS."""
         if callable(stated):
-            return cls(tuple((order, _value("rdp", stated, order)) for order in CLAIMED_ORDERS))
-        return cls(_pairs("rdp", stated, "(alpha, epsilon)"))
+            return cls(tuple((order, value_of("rdp", stated, order)) for order in CLAIMED_ORDERS))
+        return cls(pairs_of("rdp", stated, "(alpha, epsilon)"))
 
     @property
     def _orders(self) -> Array:
@@ -397,199 +401,13 @@ class RenyiDP(Notion):
         return f"RDP at {len(self.points)} orders from {first:g} to {last:g}"
 
 
-@dataclass(frozen=True)
-class TradeoffCurve(Notion):
-    """f-DP: a test of one input against its neighbour with type I error α has a type II error of f(α) or more.
-
-    The curve passes through the points and is linear in between; or it is a function, of which the points are samples.
-    A function is proved at these points: by a curve of Gaussian DP that is nowhere below them, or by all lines of the
-    polygon through them, which is above the function.
-    """
-
-    points: tuple[tuple[float, float], ...]
-    function: Curve | None = None
-    lowered: float = field(default=0.0, repr=False)  # by so much, everywhere
-    keyword: ClassVar[str] = "tradeoff"
-    conversion: ClassVar[str] = "convex conjugate (Dong, Roth and Su, JRSS B 2022, Proposition 2.12)"
-
-    def __post_init__(self) -> None:
-        points = tuple(sorted((float(alpha), float(beta)) for alpha, beta in self.points))
-        object.__setattr__(self, "points", points)
-        for alpha, beta in points:
-            if not (0 <= alpha <= 1 and 0 <= beta <= 1 - alpha + CURVE_ROUNDING):
-                raise BadInput(f"({alpha:g}, {beta:g}) is on no trade-off curve; give α in [0, 1] and β in [0, 1 - α]")
-        if len(points) < 2 or points[0][0] != 0 or (points[-1][0] != 1 and points[-1][1] != 0):
-            raise BadInput("a trade-off curve starts at α = 0 and ends at α = 1; add (0, 1 - δ) and (1, 0)")
-        steps = np.diff(np.array(points), axis=0)
-        if np.any(steps[:, 0] <= 0):
-            raise BadInput("a trade-off curve has one β for each α; remove a point")
-        if np.any(steps[:, 1] > 0) or not self._is_convex(steps):
-            raise BadInput("a trade-off curve falls and is convex; leave out points above a line between two others")
-
-    @staticmethod
-    def _is_convex(steps: Array) -> bool:
-        turns = steps[1:, 1] * steps[:-1, 0] - steps[:-1, 1] * steps[1:, 0]
-        return bool(np.all(turns >= -CURVE_ROUNDING))
-
-    @classmethod
-    def of(cls, stated: Any) -> TradeoffCurve:
-        """From points (α, β), or a function of α."""
-        if not callable(stated):
-            return cls(_pairs("tradeoff", stated, "points (alpha, beta)"))
-        below = np.geomspace(SMALLEST_ERROR, 0.5, POINTS_PER_SIDE)
-        alphas = [0.0, *below.tolist(), *(1 - below[-2::-1]).tolist(), 1.0]
-        return cls(tuple((alpha, _value("tradeoff", stated, alpha)) for alpha in alphas), stated)
-
-    @cached_property
-    def _vertices(self) -> Array:
-        return np.array(self.points) - [0.0, self.lowered]
-
-    def beta(self, alpha: float) -> float:
-        """The claimed type II error."""
-        if self.function is not None:
-            return float(self.function(alpha)) - self.lowered
-        return float(np.interp(alpha, *self._vertices.T))
-
-    def delta(self, epsilon: float) -> float:
-        """sup 1 - e^ε α - f(α); for the inverse curve too, which the other direction of a pair has to keep."""
-        alphas, betas = self._vertices.T
-        factor = math.exp(min(epsilon, LARGEST_EPSILON))
-        forward, backward = 1 - factor * alphas - betas, 1 - factor * betas - alphas
-        if self.function is None:
-            return float(np.clip(min(forward.max(), backward.max()), 0.0, 1.0))
-        from scipy.optimize import minimize_scalar
-
-        best = int(np.argmax(forward))
-        ends = alphas[max(best - 1, 0)], alphas[min(best + 1, len(alphas) - 1)]
-        found = minimize_scalar(
-            lambda alpha: factor * alpha + self.beta(alpha) - 1, bounds=ends, method="bounded", options={"xatol": 1e-14}
-        )
-        return float(np.clip(max(-found.fun, forward[best]) + CURVE_ROUNDING, 0.0, 1.0))
-
-    def epsilon(self, delta: float) -> float:
-        return _least_epsilon(self.delta, delta)
-
-    def raised(self, share: float) -> TradeoffCurve:
-        """The curve, which has no number to raise, lowered by this much."""
-        return TradeoffCurve(self.points, self.function, self.lowered + share)
-
-    def violation(self, events: Events) -> str:
-        for left, right in events:
-            for first, second in ((right, 1 - left), (1 - left, right)):  # the event as a test, in both directions
-                if second < self.beta(first) - CURVE_ROUNDING:
-                    return f"a type II error <= {second:.6g} at type I error {first:.6g}"
-        return ""
-
-    def power(self, event: Event) -> float:
-        """1, and how far the event is below the curve."""
-        left, right = event
-        return 1 + max(self.beta(right) - (1 - left), self.beta(1 - left) - right)
-
-    @property
-    def lines(self) -> list[tuple[float, float]]:
-        """(ε, δ) for each line of the polygon: together they are equivalent to it.
-
-        A line of slope -e^ε below the curve is (ε, δ) with its height 1 - δ at α = 0; with a slope above -1 it is one
-        below the inverse curve.
-        """
-        found = []
-        for (alpha, beta), (width, fall) in zip(self._vertices, np.diff(self._vertices, axis=0), strict=False):
-            if fall < 0:
-                slope = -fall / width
-                height = (beta + slope * alpha) / min(slope, 1.0)
-                found.append((abs(math.log(slope)), min(1.0, max(0.0, 1 - height))))
-        return found
-
-    def bound_of(self, proof: PrivacyBounds) -> TradeoffCurve | None:
-        """The curve itself, where each of its lines follows from the proof, or each point of a function does."""
-        if self.function is not None and math.isfinite(mu := mu_of(proof)):
-            from scipy.special import ndtr, ndtri
-
-            alphas, betas = self._vertices.T
-            if np.all(ndtr(-ndtri(alphas) - mu) >= betas - CURVE_ROUNDING):
-                return self
-        proved = all(delta_of(proof, epsilon) <= delta + CURVE_ROUNDING for epsilon, delta in self.lines)
-        return self if proved else None
-
-    def covered_by(self, bound: Notion) -> bool:
-        if not isinstance(bound, TradeoffCurve):
-            return False
-        if bound.points == self.points and bound.lowered <= self.lowered:  # its polygon is what is proved
-            return True
-        return all(bound.delta(epsilon) <= delta + CURVE_ROUNDING for epsilon, delta in self.lines)
-
-    @property
-    def stated(self) -> Curve | list[list[float]]:
-        return self.function if self.function is not None else [list(point) for point in self.points]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), self.keyword: [list(point) for point in self.points]}
-
-    def __str__(self) -> str:
-        kind = "a function" if self.function is not None else f"{len(self.points)} points"
-        return f"f-DP ({kind})"
-
-
-def tradeoff_of(proof: PrivacyBounds) -> TradeoffCurve:
-    """The highest trade-off curve that the proof gives: that of its μ, or else of its (ε, δ) at many ε.
-
-    Every (ε, δ) is two lines that the curve cannot fall below (Wasserman and Zhou, JASA 2010); the largest of all these
-    lines is a convex polygon.
-    """
-    mu = mu_of(proof)
-    if math.isfinite(mu) and (proof.at_delta or mu < ApproximateBound(proof.epsilon).mu):
-        from scipy.special import ndtr, ndtri
-
-        return TradeoffCurve.of(lambda alpha: float(ndtr(-ndtri(alpha) - mu)))
-    known = min(proof.epsilon, LARGEST_EPSILON) if math.isfinite(proof.epsilon) else 0.0
-    top = known
-    while top < FARTHEST_LINE and delta_of(proof, top) > SMALLEST_ERROR:
-        top = 2 * top + 1
-    lines = {(0.0, 0.0)}
-    for epsilon in {known, *np.linspace(0.0, top, LINES_OF_A_PROOF).tolist()}:
-        height, slope = 1 - delta_of(proof, epsilon), math.exp(epsilon)
-        lines |= {(-slope, height), (-1 / slope, height / slope)}
-    return TradeoffCurve(tuple(_corners(lines)))
-
-
-def _corners(lines: Collection[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The corners over [0, 1] of the largest of these lines (slope, height at 0), of which one is 0."""
-    line = max(lines, key=lambda one: (one[1], one[0]))
-    corners = [(0.0, line[1])]
-    while flatter := [other for other in lines if other[0] > line[0]]:
-        crossings = [((line[1] - other[1]) / (other[0] - line[0]), other) for other in flatter]
-        alpha, following = min(crossings, key=lambda crossing: (crossing[0], -crossing[1][0]))
-        if alpha >= 1:
-            break
-        if alpha > corners[-1][0] + CURVE_ROUNDING:  # else it is the same corner but for rounding
-            corners.append((alpha, max(0.0, line[1] + line[0] * alpha)))
-        line = following
-    return corners if len(corners) > 1 and corners[-1][1] == 0 else [*corners, (1.0, 0.0)]
-
-
-MAKERS: Mapping[str, Callable[[Any], Notion]] = {
-    "rho": ZeroConcentrated, "mu": GaussianDP, "rdp": RenyiDP.of, "tradeoff": TradeoffCurve.of,
-}  # fmt: skip
-
-
-def only_claim(**stated: Any) -> str | None:
-    """The name of the notion that is stated; None for (ε, δ) or nothing, BadInput where there are two claims."""
-    given = [name for name in MAKERS if stated.get(name) is not None]
-    others = [name for name in ("epsilon", "delta") if stated.get(name) is not None]
-    if len(given) > 1 or (given and others):
-        raise BadInput(
-            f"{' and '.join([*others, *given])} are different claims; give {given[0]} alone (an argument of the "
-            f"mechanism is set by bind, or --arg)"
-        )
-    return given[0] if given else None
-
-
 def _check_number(name: str, number: object) -> None:
     if isinstance(number, bool) or not isinstance(number, Real) or not float(number) >= 0:
         raise BadInput(f"{name} must be a number >= 0, got {number!r}")
 
 
-def _value(name: str, function: Curve, at: float) -> float:
+def value_of(name: str, function: Curve, at: float) -> float:
+    """The value of a function that is claimed; raises BadInput where it raises."""
     try:
         return float(function(at))
     except (ArithmeticError, ValueError, TypeError) as error:
@@ -599,7 +417,7 @@ def _value(name: str, function: Curve, at: float) -> float:
         ) from None
 
 
-def _pairs(name: str, stated: Any, form: str) -> tuple[tuple[float, float], ...]:
+def pairs_of(name: str, stated: Any, form: str) -> tuple[tuple[float, float], ...]:
     """One pair of numbers, or a list of them."""
     pairs = [stated] if len(np.shape(stated)) == 1 and np.size(stated) == 2 else stated
     if len(np.shape(pairs)) != 2 or np.shape(pairs)[1] != 2:
@@ -607,7 +425,7 @@ def _pairs(name: str, stated: Any, form: str) -> tuple[tuple[float, float], ...]
     return tuple((first, second) for first, second in pairs)
 
 
-def _least_epsilon(delta_at: Curve, delta: float) -> float:
+def least_epsilon(delta_at: Curve, delta: float) -> float:
     """The least ε >= 0 with δ(ε) <= δ, rounded upwards; inf where there is none below LARGEST_EPSILON."""
     from scipy.optimize import brentq
 

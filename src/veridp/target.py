@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 from veridp.budget import Deadline, OutOfTime, at_most
 from veridp.catalogue import catalogue
+from veridp.claim import MAKERS
 from veridp.errors import INTERRUPTING, BadInput, BadTarget
 from veridp.mechanism import Mechanism, adapters, as_mechanism
-from veridp.notions import MAKERS
 
 Loaded = TypeVar("Loaded")
 COMMAND = "command:"

@@ -22,6 +22,7 @@ from veridp_check.alignment_reader import (
 )
 from veridp_check.coverage import EventRegion, check_runs
 from veridp_check.document import LISTED, NUMERIC, CertificateFlaw, LinearCondition, Stated, text_of
+from veridp_check.formulas import FormulaMap
 from veridp_check.maps import PiecewiseMap
 from veridp_check.records import RecordSums, Seen, Way, ends_of, sums_of, ways_to_differ
 from veridp_check.shifts import Carried, Kept, bounds_in, check_cost, check_kept, count, depends_on_whole
@@ -114,6 +115,8 @@ def check_differences(
     if isinstance(sums[0], PiecewiseMap):
         values, pieces = count(sums[0].count, "value"), count(len(sums[0].pieces), "piece")
         return f"{kinds} of difference in {values} of a function of {pieces}, which is continuous: {certificate.scope}"
+    if isinstance(sums[0], FormulaMap):
+        return f"{kinds} of difference in {count(sums[0].count, 'formula')} of the data: {certificate.scope}"
     found = count(sums[0].count, "sum")
     return f"{kinds} of difference in {found} over the records: {certificate.scope}"
 

@@ -134,15 +134,15 @@ class Certificate(Stated):
 
 def read_alignment(document: object) -> Certificate:
     """The certificate in the document; raises Flaw where it is not made as one."""
-    return _read(document, priced=True, optional="rho")
+    return _read(document, priced=True, optional=("rho",))
 
 
 def read_divergence(document: object) -> Certificate:
     """The same for one that proves (ε, δ): it states no costs of shifts, which are not numbers."""
-    return _read(document, "delta", "rho", "mu", priced=False, optional="rdp")
+    return _read(document, "delta", "rho", "mu", priced=False, optional=("rdp", "profile"))
 
 
-def _read(document: object, *more: str, priced: bool, optional: str = "") -> Certificate:
+def _read(document: object, *more: str, priced: bool, optional: Sequence[str] = ()) -> Certificate:
     field = fields_in(document, "data", "polytopes", "outputs", "noises", "events", *more, optional=optional)
     stated = stated_in(field)
     records = records_in(field, stated)
@@ -178,7 +178,9 @@ def polytope_in(node: DocumentNode, size: int) -> DifferenceBox | DifferenceHull
 def _event(
     node: DocumentNode, size: int, noises: Sequence[NoiseDraw], outputs: Sequence[str], priced: bool
 ) -> AlignmentEvent:
-    field = node.fields("output", "weight", "paths", "draws", "conditions", "numbers", "shifts", optional="functions")
+    field = node.fields(
+        "output", "weight", "paths", "draws", "conditions", "numbers", "shifts", optional=("functions",)
+    )
     output = field["output"].whole()
     if output >= len(outputs):
         raise field["output"].flaw(f"there is no output {output}")

@@ -6,8 +6,9 @@ left part give an output o by its events i, and the right part by its events j. 
 - Every event of it is carried into events of the right with the same output, as couplings do. With shares λ of an event
   of weight w, and a shift of loss L, the share has a probability of at most e^cost times that of the noise that it
   becomes, plus λ w E[(1 - e^(cost - L))₊; the event], which is paid. Where L is at most `pure` <= cost, nothing is
-  paid, and e^cost may be taken down to e^pure. Where more comes into an event of the right than its weight, shares of
-  the excess are given up: their probability is paid.
+  paid, and e^cost may be taken down to e^pure. This holds with any real number c for the cost: where one event alone
+  comes into an event of the right, of weight v, c is cost - ln(λ w/v), so that no more comes in than e^cost v. Where
+  several come in, and more than its weight, shares of the excess are given up: their probability is paid.
 - It has no numbers: then P_left[o] - e^cost P_right[o] is paid, where it is above 0.
 - It is given up: P_left[o] is paid.
 
@@ -21,12 +22,14 @@ may be carried into one that draws less noise, or more.
 Where one noise moves, by Δ, conditions on it alone leave it between two numbers. Let f be its density. Of normal and of
 Laplace noise, L = ln f(η)/f(η + Δ) nowhere falls as η moves in the direction of Δ, and exceeds the cost just beyond a
 number t: cost·σ²/Δ - Δ/2 of normal noise; of Laplace noise of scale b, for |cost| < |Δ|/b, (cost·b - Δ)/2 for Δ > 0 and
--(cost·b + Δ)/2 for Δ < 0. So what is paid is P[η in I] - e^cost P[η in I + Δ], where I is what lies beyond t of that
-interval; times the probability of the conditions on other noise alone. Conditions on several draws only make it less.
+-(cost·b + Δ)/2 for Δ < 0; it does so nowhere for a larger cost, and everywhere for one below -|Δ|/b. So what is paid is
+P[η in I] - e^cost P[η in I + Δ], where I is what lies beyond t of that interval; times the probability of the
+conditions on other noise alone. Conditions on several draws only make it less.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -47,11 +50,13 @@ from veridp_check.coupling_checker import (
 from veridp_check.coupling_reader import Cases, EventTransport
 from veridp_check.divergence_checker import delta_above, discrete_delta_above, total_loss
 from veridp_check.document import CertificateFlaw, LinearCondition, decimal_of, text_of
-from veridp_check.enclosures import exp_above, exp_below
+from veridp_check.enclosures import exp_above, exp_below, log_above
 from veridp_check.noise import OPAQUE, NoiseDraw, probability_bounds
 from veridp_check.shifts import check_kept, count
 
 SYMMETRIC = ("normal", "laplace")
+LOG_ROOM = Fraction(1, 1 << 100)  # more than what a logarithm is rounded up by
+MOST_ROOM = Fraction(100)
 
 
 def check_couplings(certificate: Cases) -> str:
@@ -124,11 +129,14 @@ def _paid(use: CouplingUse, lefts: Sequence[IntegratedPiece], rights: Sequence[I
     """A rational that is not below what the coupling pays."""
     shared, load = [Fraction(0)] * len(lefts), [Fraction(0)] * len(rights)
     total, least = Fraction(0), [Fraction(1)] * len(rights)  # what a share of probability 1 becomes at least
+    comes_in = Counter(transport.target for transport in use.coupling.transports)
     for t, transport in enumerate(use.coupling.transports):
-        source = lefts[transport.source]
-        place = f"{use.place}/transports/{t}"
-        factor, paid = _carried(use, source.piece, rights[transport.target].piece, transport, place)
+        source, target = lefts[transport.source], rights[transport.target]
         amount = source.high * transport.share
+        alone = comes_in[transport.target] == 1 and amount > 0 and target.low > 0
+        room = _log_below(target.low / amount) if alone else Fraction(0)
+        place = f"{use.place}/transports/{t}"
+        factor, paid = _carried(use, source.piece, target.piece, transport, room, place)
         shared[transport.source] += transport.share
         load[transport.target] += amount * factor
         least[transport.target] = min(least[transport.target], factor)
@@ -148,23 +156,32 @@ def _paid(use: CouplingUse, lefts: Sequence[IntegratedPiece], rights: Sequence[I
 
 
 def _carried(
-    use: CouplingUse, left: EventPiece, right: EventPiece, transport: EventTransport, place: str
+    use: CouplingUse, left: EventPiece, right: EventPiece, transport: EventTransport, room: Fraction, place: str
 ) -> tuple[Fraction, Fraction]:
-    """What a share of probability 1 becomes, in units of e^cost; and what it pays."""
+    """What a share of probability 1 becomes, in units of e^cost, if it may cost so much more; and what it pays."""
     carried = carried_by(use, left, right, transport, place)
     check_kept(carried)
     if not isinstance(transport.shifts, ShiftTable):
         raise CertificateFlaw(f"{place}/shifts", "a table is needed between values, not a rule")
     (shift,) = transport.shifts.shifts  # one, as `check_kept` has found: there is one difference
-    cost = use.coupling.cost
+    cost = use.coupling.cost + room
     bound = total_loss(carried.noises, range(len(shift.moves)), shift.moves)
     if not bound.squared and not bound.lost and bound.pure <= cost:
-        return exp_above(bound.pure - cost), Fraction(0)
+        return exp_above(bound.pure - use.coupling.cost), Fraction(0)
+    becomes = exp_above(room)
     moving = [noise for noise, move in zip(carried.noises, shift.moves, strict=True) if move]
     discrete = discrete_delta_above(cost, moving, [move for move in shift.moves if move])
     if discrete is not None:
-        return Fraction(1), discrete
-    return Fraction(1), min(delta_above(cost, bound, moving), _paid_within(left, carried.noises, shift.moves, cost))
+        return becomes, discrete
+    return becomes, min(delta_above(cost, bound, moving), _paid_within(left, carried.noises, shift.moves, cost))
+
+
+def _log_below(x: Fraction) -> Fraction:
+    """A rational just below ln x, for x > 0; far below it for what is very large."""
+    if x <= 1:
+        return -log_above(1 / x) if x < 1 else Fraction(0)
+    found = min(log_above(x) - LOG_ROOM, MOST_ROOM)
+    return found if exp_above(found) <= x else Fraction(0)
 
 
 def _paid_within(left: EventPiece, noises: Sequence[NoiseDraw], moves: Sequence[Fraction], cost: Fraction) -> Fraction:
@@ -176,7 +193,7 @@ def _paid_within(left: EventPiece, noises: Sequence[NoiseDraw], moves: Sequence[
             return Fraction(1)
         ends = ends_of(noise, row, own)
         found *= delta_within(noise, move, ends, cost) if move else probability_bounds(noise, *ends)[1]
-    return found
+    return found if any(moves) else found * max(1 - exp_below(cost), Fraction(0))
 
 
 def delta_within(
@@ -190,7 +207,9 @@ def delta_within(
         turn = cost * scale**2 / move - move / 2
     else:
         turn = (cost * scale - move) / 2 if move > 0 else -(cost * scale + move) / 2
-    if move > 0:
+    if noise.kind == "laplace" and cost <= -abs(move) / scale:
+        pass  # its loss is nowhere below the cost
+    elif move > 0:
         low = turn if low is None else max(low, turn)
     else:
         high = turn if high is None else min(high, turn)

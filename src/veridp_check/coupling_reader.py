@@ -173,7 +173,7 @@ def _part(node: DocumentNode, size: int, noises: Sequence[NoiseDraw]) -> Couplin
 
 def event_in(node: DocumentNode, size: int, noises: Sequence[NoiseDraw]) -> CouplingEvent:
     """An event by itself, which carries its output as a text."""
-    field = node.fields("output", "weight", "draws", "conditions", "numbers", optional="functions")
+    field = node.fields("output", "weight", "draws", "conditions", "numbers", optional=("functions",))
     draws = _draws(field["draws"], noises)
     functions = functions_in(field, draws, size)
     return CouplingEvent(

@@ -19,7 +19,7 @@ without any effect on its runs: so events are in one group where their shifts ag
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -34,7 +34,7 @@ from veridp_check.alignment_checker import (
 )
 from veridp_check.alignment_reader import Certificate, DifferenceBox, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
-from veridp_check.enclosures import MAX_EXPONENT, exp_above, gaussian_delta_above, log_above
+from veridp_check.enclosures import gaussian_delta_above
 from veridp_check.largest_loss import LargestLoss, NoiseLoss
 from veridp_check.loss_distribution import discrete_gaussian_delta_above, laplace_delta_above
 from veridp_check.noise import DISCRETE_GAUSSIAN, POWER_TAILED, STEEPNESS_BOUNDED, NoiseDraw, ShiftLoss
@@ -122,19 +122,30 @@ def _ends(move: NoiseMove, polytope: object, place: str) -> list[Fraction]:
 
 
 def check_delta(certificate: Certificate) -> str:
-    """Over each polytope, the groups of shifts have losses whose δ at ε sum to no more than δ."""
+    """Over each polytope, the groups of shifts have losses whose δ at ε sum to no more than δ; so at the other ε."""
     most, groups = Fraction(0), 0
     for p in range(len(certificate.polytopes)):
         found = _groups(certificate, p)
         groups += len(found)
-        total = sum((_delta(certificate, group) for group in found), start=Fraction(0))
-        if total > certificate.delta and len(found) > 1 and (largest := largest_loss(certificate, p)) is not None:
-            total = min(total, largest.delta_above(certificate.epsilon))
-        most = max(most, total)
-        if total > certificate.delta:
-            stated = decimal_of(certificate.delta)
-            raise CertificateFlaw("/delta", f"over polytope {p} δ is {decimal_of(total)} at this ε, not {stated}")
-    return f"{count(groups, 'group')} of shifts, whose losses have δ <= {decimal_of(most, 6)} at the ε that is stated"
+        most = max(most, _check_point(certificate, p, found, (certificate.epsilon, certificate.delta), "/delta"))
+        for k, point in enumerate(certificate.profile):
+            _check_point(certificate, p, found, point, f"/profile/{k}")
+    others = f", and as stated at {count(len(certificate.profile), 'other')}" if certificate.profile else ""
+    losses = f"{count(groups, 'group')} of shifts, whose losses have δ <= {decimal_of(most, 6)}"
+    return f"{losses} at the ε that is stated{others}"
+
+
+def _check_point(
+    certificate: Certificate, p: int, groups: Sequence[ShiftGroup], point: tuple[Fraction, Fraction], place: str
+) -> Fraction:
+    """What δ is at most over a polytope, at an ε; raises CertificateFlaw where that is more than is stated."""
+    epsilon, delta = point
+    total = sum((_delta(certificate, group, epsilon) for group in groups), start=Fraction(0))
+    if total > delta and len(groups) > 1 and (largest := largest_loss(certificate, p)) is not None:
+        total = min(total, largest.delta_above(epsilon))
+    if total > delta:
+        raise CertificateFlaw(place, f"over polytope {p} δ is {decimal_of(total)} at this ε, not {decimal_of(delta)}")
+    return total
 
 
 def check_notions(certificate: Certificate) -> str:
@@ -145,7 +156,7 @@ def check_notions(certificate: Certificate) -> str:
     -pure and pure, so it is pure²/2-zCDP (Bun and Steinke 2016, Proposition 3.3; a bound on one side would not do).
     Normal noise is μ²/2-zCDP and μ-GDP, and zCDP of independent noise adds up. Discrete Gaussian noise that is moved
     by Δ is Δ²/2v-zCDP (Canonne, Kamath and Steinke 2020, Proposition 5), which grows with |Δ|; it is not μ-GDP.
-    Rényi divergences of independent noise add up too: αμ²/2 for normal noise, `_laplace_divergence` for Laplace noise.
+    Rényi divergences of independent noise add up too; for several shifts, `largest_loss` has the argument.
     """
     for p in range(len(certificate.polytopes)) if certificate.rdp else ():
         _check_divergences(certificate, _groups(certificate, p), p)
@@ -164,35 +175,22 @@ def check_notions(certificate: Certificate) -> str:
             bound = _loss(certificate.noises, groups[0])
             rho = (bound.pure**2 + bound.squared) / 2
             if moving <= {"laplace", "normal"}:
-                prices = _prices(certificate.noises, groups[0])
-                rho = min(rho, sum((price**2 * number / 2 for price, number in prices.items()), bound.squared / 2))
+                rho = _loss(certificate.noises, groups[0], total_squares).squared / 2
             _check_notion(certificate, bound, rho)
     names = [{"rho": "ρ", "mu": "μ"}[name] for name in stated] + ["Rényi divergences"] * bool(certificate.rdp)
     return " and ".join(names) + " as stated" if names else "none is stated"
 
 
 def _check_divergences(certificate: Certificate, groups: Sequence[ShiftGroup], p: int) -> None:
-    noises = certificate.noises
-    moving = {noises[row].kind for row in groups[0].columns if groups[0].farthest(row)}
-    if len(groups) > 1 or groups[0].weight or not moving <= {"laplace", "normal"}:
+    moving = {certificate.noises[row].kind for group in groups for row in group.columns if group.farthest(row)}
+    loss = largest_loss(certificate, p) if moving <= {"laplace", "normal"} else None
+    if loss is None:
         raise CertificateFlaw("/rdp", f"over polytope {p} no Rényi divergence is known")
-    loss = _noise_loss(noises, groups[0])
     for k, (order, stated) in enumerate(certificate.rdp):
-        found = order * loss.squared / 2
-        found += sum((_laplace_divergence(order, price) * number for price, number in loss.prices), start=Fraction(0))
-        if found > stated:
-            raise CertificateFlaw(f"/rdp/{k}", f"the divergence is {decimal_of(found)}, not less")
-
-
-def _laplace_divergence(order: Fraction, price: Fraction) -> Fraction:
-    """Just above the Rényi divergence of Laplace noise that is moved by so many scales, which grows with these.
-
-    E[e^((α - 1) L)] = (α e^((α - 1)p) + (α - 1) e^(-αp))/(2α - 1) (Mironov 2017, Proposition 6). L is at most p.
-    """
-    if (order - 1) * price > MAX_EXPONENT:
-        return price
-    moment = order * exp_above((order - 1) * price) + (order - 1) * exp_above(-order * price)
-    return min(log_above(moment / (2 * order - 1)) / (order - 1), price)
+        found = loss.divergence_above(order)
+        if found is None or found > stated:
+            known = "not known" if found is None else f"{decimal_of(found)}, not less"
+            raise CertificateFlaw(f"/rdp/{k}", f"the divergence is {known}")
 
 
 def _check_notion(certificate: Certificate, bound: ShiftLoss, rho: Fraction) -> None:
@@ -235,14 +233,14 @@ def _groups(certificate: Certificate, p: int) -> list[ShiftGroup]:
     return groups
 
 
-def _delta(certificate: Certificate, group: ShiftGroup) -> Fraction:
+def _delta(certificate: Certificate, group: ShiftGroup, at: Fraction) -> Fraction:
     """A rational just above E[(1 - e^(ε - L))₊] of the group's loss, whatever the difference.
 
     The weight of an event that depends on the data adds to its loss.
     """
     noises = certificate.noises
     moved = {row: farthest for row in group.columns if (farthest := group.farthest(row))}
-    moving, epsilon = [noises[row] for row in moved], certificate.epsilon - group.weight
+    moving, epsilon = [noises[row] for row in moved], at - group.weight
     discrete = discrete_delta_above(epsilon, moving, list(moved.values()))
     if discrete is not None:
         return discrete
@@ -337,7 +335,27 @@ def delta_above(
     return found
 
 
-def _loss(noises: Sequence[NoiseDraw], group: ShiftGroup) -> ShiftLoss:
+def total_loss(noises: Sequence[NoiseDraw], rows: Sequence[int], moves: Sequence[Fraction]) -> ShiftLoss:
+    """A bound on the loss of these moves of the rows."""
+    total = ShiftLoss()
+    for row, move in zip(rows, moves, strict=True):
+        loss = noises[row].loss(move) if move else ShiftLoss()
+        if loss is None:
+            raise CertificateFlaw("/noises", f"{noises[row].kind} noise must not be moved by {text_of(move)}")
+        total += loss
+    return total
+
+
+LossOfMoves = Callable[[Sequence[NoiseDraw], Sequence[int], Sequence[Fraction]], ShiftLoss]
+
+
+def total_squares(noises: Sequence[NoiseDraw], rows: Sequence[int], moves: Sequence[Fraction]) -> ShiftLoss:
+    """Σ p² of Laplace and normal noise that is moved by p scales: twice its zCDP, which is convex in the moves."""
+    losses = [total_loss(noises, [row], [move]) for row, move in zip(rows, moves, strict=True)]
+    return ShiftLoss(squared=sum((loss.pure**2 + loss.squared for loss in losses), start=Fraction(0)))
+
+
+def _loss(noises: Sequence[NoiseDraw], group: ShiftGroup, total_of: LossOfMoves = total_loss) -> ShiftLoss:
     """A bound on the loss of the group's shift at every difference.
 
     Each part of `ShiftLoss` is convex in the moves. So it is largest at a corner, for a rule, whose moves are affine in
@@ -349,7 +367,7 @@ def _loss(noises: Sequence[NoiseDraw], group: ShiftGroup) -> ShiftLoss:
     tables = [column for column in columns if isinstance(column, tuple)]
     if tables or not columns:
         corners = zip(*tables, strict=True) if tables else ()
-        return _worst([total_loss(noises, rows, moves) for moves in corners])
+        return _worst([total_of(noises, rows, moves) for moves in corners])
     rule = ShiftRule(tuple(column for column in columns if isinstance(column, NoiseMove)), Fraction(0))
     box = group.polytope
     if not isinstance(box, DifferenceBox):
@@ -360,27 +378,16 @@ def _loss(noises: Sequence[NoiseDraw], group: ShiftGroup) -> ShiftLoss:
         entries = sorted({i for k in linked for i in rule.moves[k].slopes})
         if len(entries) <= MAX_RULE_ENTRIES:
             tried = [[moved(rule, k, difference) for k in linked] for difference in box.corners(entries)]
-            total += _worst([total_loss(noises, own, moves) for moves in tried])
+            total += _worst([total_of(noises, own, moves) for moves in tried])
             continue
         for k in linked:
             ends = _ends(rule.moves[k], box, group.place)
-            total += _worst([total_loss(noises, [rows[k]], [end]) for end in ends])
+            total += _worst([total_of(noises, [rows[k]], [end]) for end in ends])
     return total
 
 
 def _worst(losses: Sequence[ShiftLoss]) -> ShiftLoss:
     return reduce(ShiftLoss.or_more, losses, ShiftLoss())
-
-
-def total_loss(noises: Sequence[NoiseDraw], rows: Sequence[int], moves: Sequence[Fraction]) -> ShiftLoss:
-    """A bound on the loss of these moves of the rows."""
-    total = ShiftLoss()
-    for row, move in zip(rows, moves, strict=True):
-        loss = noises[row].loss(move) if move else ShiftLoss()
-        if loss is None:
-            raise CertificateFlaw("/noises", f"{noises[row].kind} noise must not be moved by {text_of(move)}")
-        total += loss
-    return total
 
 
 DIVERGENCE_STEPS = (

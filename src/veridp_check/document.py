@@ -104,6 +104,7 @@ class Stated:
     rho: Fraction | None = dataclasses.field(default=None, kw_only=True)  # zCDP, where that is said too
     mu: Fraction | None = dataclasses.field(default=None, kw_only=True)  # Gaussian DP
     rdp: tuple[tuple[Fraction, Fraction], ...] = dataclasses.field(default=(), kw_only=True)  # orders, and Rényi DP
+    profile: tuple[tuple[Fraction, Fraction], ...] = dataclasses.field(default=(), kw_only=True)  # other ε, and δ there
 
     @property
     def privacy(self) -> str:
@@ -113,6 +114,7 @@ class Stated:
         others = "".join(f"; {name} = {text_of(value)}" for name, value in notions.items() if value is not None)
         others += "".join(f"; ({text_of(order)}, {decimal_of(bound, 6)})-RDP" for order, bound in self.rdp[:1])
         others += f" and at {len(self.rdp) - 1} other orders" if len(self.rdp) > 1 else ""
+        others += f"; δ at {len(self.profile)} other ε" if self.profile else ""
         return f"ε = {text_of(self.epsilon)}{delta}{others}"
 
     @property
@@ -181,14 +183,14 @@ class DocumentNode:
     def flaw(self, reason: str) -> CertificateFlaw:
         return CertificateFlaw(self.place, reason)
 
-    def fields(self, *names: str, optional: str = "") -> dict[str, DocumentNode]:
-        """The fields of an object that has exactly these, and perhaps the optional one."""
+    def fields(self, *names: str, optional: Sequence[str] = ()) -> dict[str, DocumentNode]:
+        """The fields of an object that has exactly these, and perhaps optional ones."""
         found = self.mapping()
         for name in names:
             if name not in found:
                 raise self.flaw(f"the field {name!r} is missing")
         for name, node in found.items():
-            if name not in names and name != optional:
+            if name not in names and name not in optional:
                 raise node.flaw("there is no such field")
         return found
 
@@ -312,15 +314,28 @@ def stated_in(field: Mapping[str, DocumentNode]) -> Stated:
         rho=_notion(field, "rho"),
         mu=_notion(field, "mu"),
         rdp=tuple(_order(node) for node in field["rdp"].entries()) if "rdp" in field else (),
+        profile=tuple(_point(node) for node in field["profile"].entries()) if "profile" in field else (),
     )
+
+
+def _point(node: DocumentNode) -> tuple[Fraction, Fraction]:
+    """An ε, and the δ that is said to hold at it."""
+    epsilon, delta = _two(node)
+    if epsilon < 0 or not 0 <= delta <= 1:
+        raise node.flaw("an ε of at least 0 is needed, and a δ between 0 and 1")
+    return epsilon, delta
+
+
+def _two(node: DocumentNode) -> list[Fraction]:
+    entries = node.entries()
+    if len(entries) != 2:
+        raise node.flaw(f"2 numbers are needed, not {len(entries)}")
+    return [entry.rational() for entry in entries]
 
 
 def _order(node: DocumentNode) -> tuple[Fraction, Fraction]:
     """An order above 1, and the Rényi divergence that is said to be no more than this."""
-    entries = node.entries()
-    if len(entries) != 2:
-        raise node.flaw(f"an order and a divergence are needed, not {len(entries)} numbers")
-    order, bound = (entry.rational() for entry in entries)
+    order, bound = _two(node)
     if order <= 1 or bound < 0:
         raise node.flaw("an order above 1 is needed, and a divergence of at least 0")
     return order, bound
@@ -361,7 +376,7 @@ def noise_in(node: DocumentNode, opaque: bool = False) -> NoiseDraw:
     names = () if opaque and kind == OPAQUE else parameters_of(kind)
     if names is None:
         raise found["kind"].flaw(f"the kind of noise {_shown(kind)} is not known")
-    field = node.fields("draw", "kind", *names, *(("of",) if kind == OPAQUE else ()), optional="made")
+    field = node.fields("draw", "kind", *names, *(("of",) if kind == OPAQUE else ()), optional=("made",))
     made = field["made"].text() if "made" in field else ""
     of = tuple(entry.whole() for entry in field["of"].entries()) if kind == OPAQUE else ()
     noise = NoiseDraw(field["draw"].whole(), kind, tuple(field[name].rational() for name in names), made, of)
@@ -387,14 +402,14 @@ def draws_in(node: DocumentNode, noises: Sequence[NoiseDraw], of: str) -> tuple[
 def condition_in(
     node: DocumentNode, draws: Sequence[int], size: int, functions: Sequence[FunctionValue] = ()
 ) -> LinearCondition:
-    field = node.fields("noise", "data", "constant", "relation", optional="functions")
+    field = node.fields("noise", "data", "constant", "relation", optional=("functions",))
     return LinearCondition(linear_in(field, draws, size, functions), field["relation"].one_of(RELATIONS))
 
 
 def number_in(
     node: DocumentNode, draws: Sequence[int], size: int, functions: Sequence[FunctionValue] = ()
 ) -> LinearForm:
-    return linear_in(node.fields("noise", "data", "constant", optional="functions"), draws, size, functions)
+    return linear_in(node.fields("noise", "data", "constant", optional=("functions",)), draws, size, functions)
 
 
 def linear_in(

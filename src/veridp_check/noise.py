@@ -31,6 +31,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "poisson": ("rate",),
     "binomial": ("trials", "p"),
     "discretegaussian": ("variance",),
+    "staircase": ("scale", "p", "lower", "chance"),
 }
 # The value of a function that is not known, of the other noise: any whole number. Couplings may have it.
 OPAQUE = "opaque"
@@ -44,9 +45,13 @@ STEEPNESS_BOUNDED = ("laplace", "logistic")
 UPWARDS = ("exponential", "gumbel")
 # f is a power of 1 + x²/a²; see `NoiseDraw.price_up_to`.
 POWER_TAILED = ("cauchy", "studentt")
+# A random sign times k + V, for scale 1: k has the probability p(1 - p)^k, and V is uniform on [0, lower] with
+# probability `chance`, else on [lower, 1]. Its price is not convex in Δ: only `NoiseDraw.price_up_to` knows it.
+STAIRCASE = "staircase"
 # Laplace noise given that it lies between `low` and `high`.
 TRUNCATED = "truncatedlaplace"
 MAX_BITS = 5_000_000  # of a probability that is computed as a power
+LEAST_OF_GUMBEL = Fraction(-5)  # in scales; Gumbel noise is below with a probability of 10^-64
 MAX_TRIALS = 2000  # of binomial noise whose probabilities are summed
 
 
@@ -78,6 +83,8 @@ class NoiseDraw:
             return None if value >= 1 and value.denominator == 1 else f"a whole number above 0 is needed, not {value}"
         if name == "mode":
             return None if 0 <= value <= 1 else f"a number from 0 to 1 is needed, not {value}"
+        if name in ("lower", "chance"):
+            return None if 0 < value < 1 else f"a number between 0 and 1 is needed, not {value}"
         if name == "low":
             return None if value < 0 else f"a number below 0 is needed, not {value}"
         return None if value > 0 else f"a number above 0 is needed, not {value}"
@@ -183,12 +190,28 @@ class NoiseDraw:
         its derivative is 0, at x² + Δx = a²; there it is 1 + Δ(Δ + 2x)/(a² + x²) = e^(2 asinh(Δ/2a)). So the price is
         (degrees + 1) asinh(Δ/2a), which grows with |Δ|. asinh y = ln(y + √(1 + y²)).
         """
+        if self.kind == STAIRCASE and self.parameters[1] < 1:
+            return self._price_in_steps(math.ceil(abs(move) / self.parameters[0]))
         if self.kind not in POWER_TAILED:
             return None
         degrees, width = self._power_tail()
         y = abs(move) / (2 * width)
         reach = y + (1 + y * y) / root_below(1 + y * y)
         return ShiftPrice((degrees + 1) * log_above(reach) if move else Fraction(0), rounded=True)
+
+    def _price_in_steps(self, steps: int) -> ShiftPrice:
+        """What moves of staircase noise by up to so many scales cost at most.
+
+        In scales, the density at ±t has the height (1 - p)^k chance/lower where t is in [k, k + lower), but for a
+        constant, and (1 - p)^k (1 - chance)/(1 - lower) in [k + lower, k + 1). A move changes t by |Δ| at most. Where
+        it changes by 1, the height changes by the factor 1 - p; and where by less, it is that of the same part, of the
+        next one, or of the one after that, which is the same part of the next step: a farther one is more than 1 away.
+        """
+        _, p, lower, chance = self.parameters
+        down = chance / lower / ((1 - chance) / (1 - lower))
+        after = 1 / (down * (1 - p))
+        first = log_above(max(1 / (1 - p), down, 1 / down, after, 1 / after))
+        return ShiftPrice((steps - 1) * log_above(1 / (1 - p)) + first if steps else Fraction(0), rounded=True)
 
 
 @dataclass(frozen=True)
@@ -284,6 +307,9 @@ def _below(noise: NoiseDraw, x: Fraction) -> tuple[Fraction, Fraction] | None:
         return normal_between(z)
     if noise.kind == "exponential" and z <= 0:
         return Fraction(0), Fraction(0)
+    if noise.kind == "gumbel":  # e^-e^-z
+        least, most = exp_between(-max(z, LEAST_OF_GUMBEL))
+        return exp_between(-most)[0] if z >= LEAST_OF_GUMBEL else Fraction(0), exp_between(-least)[1]
     if noise.kind not in ("laplace", "exponential", "logistic"):
         return None
     least, most = exp_between(-abs(z))

@@ -27,6 +27,7 @@ from veridp_check.document import (
     Stated,
     coefficients_in,
 )
+from veridp_check.formulas import FormulaMap, formulas_in
 from veridp_check.maps import PiecewiseMap, map_in
 
 Vector = tuple[Fraction, ...]
@@ -133,7 +134,7 @@ class RecordSums:
 
 
 Way = tuple[frozenset[Vector], ...]
-Seen = RecordSums | PiecewiseMap  # what a mechanism sees of its data
+Seen = RecordSums | PiecewiseMap | FormulaMap  # what a mechanism sees of its data
 
 
 def ways_to_differ(sums: Sequence[Seen], adjacency: str) -> list[Way]:
@@ -143,7 +144,7 @@ def ways_to_differ(sums: Sequence[Seen], adjacency: str) -> list[Way]:
     what it is, and adds to the larger data what its new place has. Under linf and monotone every number moves, by 1 at
     most, and under l1 one of them.
     """
-    if isinstance(sums[0], PiecewiseMap):
+    if isinstance(sums[0], PiecewiseMap | FormulaMap):
         return [*sums[0].ways(adjacency)]
     first, *more = (each for each in sums if isinstance(each, RecordSums))
     if adjacency in MOVES:
@@ -234,7 +235,7 @@ def bounds_of(sums: Sequence[Seen]) -> list[LinearCondition]:
 # ----------------------------------------------------------------------------------------------------------- reading
 
 
-def fields_in(document: object, *names: str, optional: str = "") -> dict[str, DocumentNode]:
+def fields_in(document: object, *names: str, optional: Sequence[str] = ()) -> dict[str, DocumentNode]:
     """The fields of a certificate: those of all kinds, these, and `records` where it is for records of an interval.
 
     One number of an interval may be taken for one record, and numbers that move by up to 1 for as many. Without an
@@ -266,6 +267,10 @@ def records_in(field: Mapping[str, DocumentNode], stated: Stated) -> tuple[Seen,
         raise node.flaw(f"{len(sizes)} needed, one for each size of the data, not {len(nodes)}")
     if stated.size is None and (stated.domain is None or stated.adjacency not in RECORDS):
         raise field["size"].flaw("records of an interval are needed for every size")
+    if "formulas" in nodes[0].mapping():
+        if stated.size is None or (stated.adjacency in RECORDS and stated.adjacency != "replace"):
+            raise nodes[0].flaw("formulas are for one size, and for records under replace")
+        return (formulas_in(nodes[0], stated.size, stated.domain),)
     seen_whole = stated.adjacency == "replace" and stated.size is not None and "pieces" in nodes[0].mapping()
     if stated.domain is None or seen_whole:
         return (map_in(nodes[0], sizes[0], stated.domain),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import signal
 import sqlite3
@@ -111,6 +112,34 @@ def test_a_zcdp_ledger_takes_claims_at_their_rho(tmp_path: Path) -> None:
     basic = Ledger.create(tmp_path / "b.db", Claim(3.0, 1e-6))
     with pytest.raises(BadInput, match="use a zcdp ledger"):
         basic.spend(Claim.stated(rho=0.01))
+
+
+RENYI = "(8, 0.5)-RDP as (ε, δ) by Canonne, Kamath and Steinke"
+HALF = 1 / (1 + math.e)  # where the curve of 1-DP has its corner
+
+
+@pytest.mark.parametrize(
+    ("stated", "epsilon", "conversion"),
+    [  # 0.5 - ln(8e-5)/7 + ln(7/8); the root of Balle and Wang's δ; 1-DP has a curve of two lines
+        ({"rdp": (8, 0.5)}, 0.5 - math.log(8e-5) / 7 + math.log(7 / 8), RENYI),
+        ({"mu": 1.0}, 4.37717809568, "Balle and Wang"),
+        ({"tradeoff": [(0, 1), (HALF, HALF), (1, 0)]}, 1 + math.log1p(-1e-5 * (1 + 1 / math.e)), "convex conjugate"),
+    ],
+)
+def test_a_basic_ledger_converts_at_a_delta(
+    tmp_path: Path, stated: dict[str, Any], epsilon: float, conversion: str
+) -> None:
+    basic = Ledger.create(tmp_path / "b.db", Claim(90.0, 1e-4))
+    entry = basic.spend(Claim.stated(**stated), "counts", at_delta=1e-5)
+    assert float(entry.cost.epsilon) == pytest.approx(epsilon, abs=1e-7)
+    assert entry.cost.delta == Fraction(1, 10**5)
+    assert entry.what.startswith("counts [")
+    assert conversion in entry.what
+    whole = basic.spend(Repeated(2, Leaf.stated(Claim.stated(**stated))), at_delta=2e-5)
+    assert whole.cost.delta == Fraction(2, 10**5)
+    assert float(whole.cost.epsilon) == pytest.approx(2 * epsilon, abs=1e-6)
+    with pytest.raises(BadInput, match="at_delta must be in"):
+        basic.spend(Claim.stated(**stated), at_delta=0.0)
 
 
 def test_a_spent_budget_raises_before_noise_is_drawn(ledger: Ledger) -> None:

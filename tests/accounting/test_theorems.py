@@ -354,7 +354,7 @@ def test_blocks_are_proved(name: str, sensitivity: int) -> None:
 @pytest.mark.parametrize("cutoff", [1, 2])
 def test_the_sparse_vector_is_proved_for_every_size(cutoff: int) -> None:
     block = mechanisms.sparse_vector.bind(epsilon=0.5, cutoff=cutoff, threshold=1.0)
-    proof = veridp.prove.prove_sizes(block, 3)
+    proof = veridp.prove.prove_sizes(block, 3)  # type: ignore[attr-defined]
     assert str(proof).endswith("0.5-DP is proved for every size")
     assert veridp.exact.worst(block, 4, seconds=600.0).epsilon <= 0.5 + 1e-9
 

@@ -83,7 +83,7 @@ def test_two_claims_are_one_line(run: Run) -> None:
 def test_a_ledger_is_charged_in_the_notion(run: Run) -> None:
     assert run("budget", "init", "z.db", "--epsilon", "1", "--delta", "1e-6", "--method", "zcdp").status == 0
     assert "0.001-zCDP: ρ = 0.001" in run("budget", "spend", "z.db", "--rho", "0.001").out
-    assert "0.1-GDP: ρ = 0.005" in run("budget", "spend", "z.db", "--mu", "0.1").out
+    assert "0.1-GDP [0.1-GDP is μ²/2-zCDP]: ρ = 0.005" in run("budget", "spend", "z.db", "--mu", "0.1").out
     assert run("budget", "spend", "z.db", "--mu", "0.1", "--rho", "1").status == 2
 
 
@@ -92,3 +92,32 @@ def test_a_release_file_claims_in_any_notion(run: Run) -> None:
     (found,) = run("account", "release.yaml", "--json").document["results"]
     least = min(bound["epsilon"] for bound in found["bounds"] if isinstance(bound["epsilon"], float))
     assert least == pytest.approx(4.886554, abs=1e-5)  # that of μ = 1
+
+
+@pytest.mark.parametrize(
+    ("claim", "method", "epsilon"),
+    [
+        (("--rdp", "8", "0.5"), "RDP", 6.2392),  # 5 + (1.7141 - 0.5), by Canonne, Kamath and Steinke
+        (("--tradeoff", "[(0, 1), (0.25, 0.25), (1, 0)]"), "privacy loss distribution", 10.985),  # 10 ln 3 - 0.001
+        (("--mu", "0.1"), "privacy loss distribution", 1.19936957),  # that of μ = √0.1
+    ],
+)
+def test_an_account_of_a_claim(run: Run, claim: tuple[str, ...], method: str, epsilon: float) -> None:
+    (found,) = run("account", *claim, "--times", "10", "--delta", "1e-5", "--json").document["results"]
+    (tightest,) = [bound for bound in found["bounds"] if bound["tightest"]]
+    assert tightest["method"] == method
+    assert tightest["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+
+
+def test_an_account_takes_a_target_or_a_claim(run: Run) -> None:
+    for words in ((), ("noise.py:gaussian", "--mu", "1"), ("--mu", "1", "--rho", "1")):
+        assert run("account", *words).status == 2
+
+
+def test_a_ledger_takes_a_divergence_at_a_delta(run: Run) -> None:
+    assert run("budget", "init", "b.db", "--epsilon", "3", "--delta", "1e-4").status == 0
+    assert run("budget", "spend", "b.db", "--rdp", "8", "0.5").status == 2
+    (found,) = run("budget", "spend", "b.db", "--rdp", "8", "0.5", "--at-delta", "1e-5", "--json").document["results"]
+    assert found["spent"]["epsilon"] == pytest.approx(1.714109, abs=1e-6)
+    assert "Proposition 12" in found["entries"][0]["what"]
+    assert run("budget", "spend", "b.db", "--rdp", "8", "0.5", "--at-delta", "1e-5").status == 1

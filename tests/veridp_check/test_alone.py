@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import veridp
 import veridp_check
 from veridp.engines.prove import prove, prove_for_every_size
+from veridp_check.checker import KINDS
 
 PACKAGE = Path(veridp_check.__file__).parent
 
@@ -38,11 +40,50 @@ def noisy_sum(rng, data):
     return total + rng.laplace()
 
 
+@veridp.mechanism(epsilon=1.0, delta=0.05, adjacency="any", domain=[0, 1], size=1)
+def sometimes_told(rng, bit):
+    if rng.random() < 0.05:
+        return bit
+    return 1 - bit if rng.random() < 0.25 else bit
+
+
+@veridp.mechanism(epsilon=2.0, delta=1e-3, adjacency="l1", size=1)
+def normal_number(rng, data):
+    return data[0] + rng.normal(scale=2.0)
+
+
+@veridp.mechanism(epsilon=2.0, adjacency="l1", domain=(0.0, 1.0), size=2)
+def positive_sum(rng, data):
+    while True:
+        noisy = sum(data) + rng.laplace(scale=1.0)
+        if noisy > 0:
+            return noisy
+
+
+@veridp.mechanism(epsilon=1.0, adjacency="add-remove", domain=(0.0, 1.0), size=2)
+def sampled_sum(rng, data):
+    return sum(x for x in data if rng.random() < 0.25) + rng.laplace(scale=1.0)
+
+
+@veridp.mechanism(epsilon=3.0, delta=1e-4, adjacency="add-remove", domain=(-2, 2), size=1)
+def rounds_of_sums(rng, data):
+    w = 0.5
+    for _ in range(2):
+        gradient = sum(np.clip(w - x, -1, 1) for x in data if rng.random() < 0.25)
+        w -= 0.1 * (gradient + rng.normal(scale=2.0))
+    return w
+
+
 PROOFS: dict[str, Callable[[], Any]] = {
     "alignment": lambda: prove(noisy_sum),
+    "approximate": lambda: prove(sometimes_told),
     "bounds": lambda: prove(noisy_sign),
+    "composition": lambda: prove(sampled_sum),
     "coupling": lambda: prove(flipped_bit),
+    "divergence": lambda: prove(normal_number),
     "induction": lambda: prove_for_every_size(veridp.catalogue["svt1"]),
+    "redrawn": lambda: prove(positive_sum),
+    "rounds": lambda: prove(rounds_of_sums),
 }
 
 
@@ -66,7 +107,7 @@ def alone(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("kind", PROOFS)
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_is_verified_without_a_package(kind: str, tmp_path: Path) -> None:
     certificate = PROOFS[kind]().certificate
     assert certificate["kind"] == kind

@@ -98,3 +98,45 @@ def test_what_is_lost_or_pure_is_lost_in_any_case() -> None:
 
 def test_no_loss_has_no_delta() -> None:
     assert LargestLoss(NoiseLoss(), (LargestLoss(NoiseLoss()),) * 2).delta_above(Fraction(1)) == 0
+
+
+@pytest.mark.parametrize("order", [1.5, 2, 4, 16])
+@pytest.mark.parametrize("shift", ["normal", "laplace"])
+def test_renyi_divergences_of_the_largest_of_five_losses(shift: str, order: float) -> None:
+    """E[e^((α - 1)L)] of the largest L by quadrature: n φ Φ^(n - 1) is its density as a function of the noise."""
+    common, others = NoiseLoss(squared=Fraction(1, 16)), 5
+    if shift == "normal":
+        loss = NORMAL
+        gain = np.exp((order - 1) * (1 / 8 + POINTS / 2))
+        largest = float(np.sum(others * WEIGHTS * norm.cdf(POINTS) ** (others - 1) * gain))
+    else:
+        loss = LAPLACE
+        losses = np.linspace(-0.5, 0.5, 400_001)
+        below = (1 - laplace_tail(0.5)(losses)) ** others
+        rising = np.diff(below) * np.exp((order - 1) * (losses[1:] + losses[:-1]) / 2)
+        largest = float(np.sum(rising)) + below[0] * math.exp((1 - order) * 0.5)
+    expected = order / 32 + math.log(largest) / (order - 1)
+    found = LargestLoss(common, (LargestLoss(loss),) * others).divergence_above(Fraction(order))
+    assert found is not None
+    assert expected * (1 - 1e-5) <= float(found) <= expected * (1 + 2e-3)
+
+
+def test_renyi_divergences_of_one_loss_are_exact_and_of_lost_noise_there_are_none() -> None:
+    both = LargestLoss(NORMAL, (LargestLoss(NoiseLoss(squared=Fraction(1))),))
+    assert both.divergence_above(Fraction(3)) == 3 * Fraction(5, 4) / 2
+    assert LargestLoss(NORMAL, (LargestLoss(NoiseLoss(lost=Fraction(1, 9))),)).divergence_above(Fraction(3)) is None
+
+
+def test_of_large_orders_the_sum_over_all_losses_is_the_bound() -> None:
+    found = LargestLoss(NoiseLoss(), (LargestLoss(NORMAL),) * 8).divergence_above(Fraction(400))
+    assert found is not None
+    assert float(found) == pytest.approx(400 / 8 + math.log(8) / 399, rel=1e-9)
+
+
+def test_dependent_losses_have_no_smaller_divergence() -> None:
+    apart, alike = (
+        LargestLoss(NoiseLoss(), (LargestLoss(NORMAL), LargestLoss(LAPLACE)), independent)
+        for independent in (True, False)
+    )
+    for order in (Fraction(3, 2), Fraction(4)):
+        assert apart.divergence_above(order) <= alike.divergence_above(order)

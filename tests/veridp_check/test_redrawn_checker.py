@@ -46,7 +46,7 @@ def test_the_least_epsilon_that_is_accepted_is_the_largest_loss(low: Any, high: 
     factors = [float(Fraction(c)) for c in data.values()]
     ends = [-math.inf if low is None else float(Fraction(low)), math.inf if high is None else float(high)]
     span = sum(min(c, 0.0) for c in factors), sum(max(c, 0.0) for c in factors)
-    loss = largest_loss(*span, max(map(abs, factors)), *ends, float(Fraction(scale)))
+    loss = largest_loss(*span, max(map(abs, factors)), *ends, float(Fraction(scale)))  # type: ignore[call-arg]
     noises = [{"draw": 0, "kind": "laplace", "scale": scale}]
     for epsilon, accepted in ((loss * 1.001 + 1e-6, True), (loss * 0.995 - 1e-6, False)):
         changed = {"low": low, "high": high, "data": data, "noises": noises, "epsilon": str(Fraction(epsilon))}

@@ -405,13 +405,14 @@ def account(
 
 def _noted(bound: Bound, leaves: Iterable[Leaf]) -> Bound:
     """The bound with a note on how it converts claims in other notions, where it does."""
-    notes = dict.fromkeys(note for leaf in leaves if (note := _conversion(bound.method, leaf)))
+    notes = dict.fromkeys(note for leaf in leaves if (note := conversion_note(bound.method, leaf)))
     if not notes or math.isinf(bound.epsilon):
         return bound
     return replace(bound, note="; ".join(filter(None, [bound.note, *notes])))
 
 
-def _conversion(method: str, leaf: Leaf) -> str:
+def conversion_note(method: str, leaf: Leaf) -> str:
+    """How the method converts a claim in another notion, by its name; empty where it need not."""
     notion = leaf.notion
     if notion is None:
         return ""

@@ -24,7 +24,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from veridp.accounting.account import concentrated
+from veridp.accounting.account import concentrated, conversion_note
 from veridp.accounting.domination import Domination
 from veridp.accounting.release import leaf_of_call
 from veridp.accounting.tree import Leaf, ReleaseNode, basic_charge, exactly
@@ -145,13 +145,23 @@ class Ledger:
         with _transaction(self.path, writing=False) as database:
             return _statement(database, self.path)
 
-    def spend(self, release: ReleaseNode | Mechanism | Claim, what: str = "") -> LedgerEntry:
-        """Enter a cost, or raise BudgetSpent and enter nothing where not enough is left."""
+    def spend(
+        self, release: ReleaseNode | Mechanism | Claim, what: str = "", at_delta: float | None = None
+    ) -> LedgerEntry:
+        """Enter a cost, or raise BudgetSpent and enter nothing where not enough is left.
+
+        A basic ledger charges normal noise and claims in other notions with the least ε that follows `at_delta`; the
+        entry names the conversion.
+        """
+        if at_delta is not None and not 0 < at_delta < 1:
+            raise BadInput(f"at_delta must be in (0, 1), got {at_delta!r}")
         node = _node(release)
-        named = what or ", ".join(dict.fromkeys(leaf.name for leaf in node.leaves()))
         with _transaction(self.path) as database:
             statement = _statement(database, self.path)
-            cost = _cost(node, statement)
+            named = what or ", ".join(dict.fromkeys(leaf.name for leaf in node.leaves()))
+            if notes := _conversions(node, statement.method):
+                named = f"{named} [{notes}]"
+            cost = _cost(node, statement, at_delta)
             if not (statement.left - cost).within_nothing:
                 raise BudgetSpent(
                     f"{self.path}: {named} costs {_cost_text(cost)}, and {_cost_text(statement.left)} is left"
@@ -210,16 +220,25 @@ def _leaf(mechanism: Mechanism, data: Any) -> Leaf:
     return Leaf.of(mechanism) if leaf is None else leaf
 
 
-def _cost(node: ReleaseNode, statement: Statement) -> Cost:
+def _conversions(node: ReleaseNode, method: str) -> str:
+    notes = (conversion_note("zCDP" if method == "zcdp" else method, leaf) for leaf in node.leaves())
+    return "; ".join(dict.fromkeys(filter(None, notes)))
+
+
+def _cost(node: ReleaseNode, statement: Statement, at_delta: float | None) -> Cost:
     domination = Domination(node)  # refuses a release whose leaves do not go together
     if statement.method == "zcdp":
         found = concentrated(node, domination)
         if found.leak or not math.isfinite(found.rho):
             raise BadInput("a mechanism that claims neither ε, ρ nor μ has no ρ; give its noise, or use a basic ledger")
         return Cost(rho=exactly(found.rho))
-    charge = basic_charge(node)
+    charge = basic_charge(node, at_delta or 0.0)
     if charge is None:
-        raise BadInput("normal noise, ρ or μ has no pure ε; give its epsilon and delta, or use a zcdp ledger")
+        raise BadInput(
+            "normal noise, ρ, μ or RDP has no pure ε; give the δ at which it has one (at_delta), or use a zcdp ledger"
+            if at_delta is None
+            else f"no ε follows at δ = {at_delta:g}; give a larger at_delta"
+        )
     return Cost(charge.epsilon, charge.delta)
 
 

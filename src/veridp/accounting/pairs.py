@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from veridp.claim import Claim
 from veridp.conversions import gaussian_delta
 from veridp.errors import BadInput
-from veridp.notions import GaussianDP, Notion, TradeoffCurve
+from veridp.notions import GaussianDP, Notion
 from veridp.numerics.privacy_loss_distribution import LossSpan, Tails, together
+from veridp.tradeoff import TradeoffCurve
 
 # --------------------------------------------------------------------------------------------------------- calibration
 # How much normal noise (ε, δ) takes: the analytic calibration.
@@ -345,7 +346,7 @@ class ImpliedPair(DominatingPair):
 def pair_of_claim(claim: Claim) -> DominatingPair:
     """What dominates every mechanism that keeps the claim.
 
-    It is exact for (ε, δ), Gaussian DP, and a trade-off curve of points: for each side of that polygon the pair has an
+    It is exact for (ε, δ), Gaussian DP, and a trade-off curve: for each side of that polygon the pair has an
     output that is as likely under P as the side falls, and under Q as it is wide.
     """
     notion = claim.notion
@@ -353,7 +354,7 @@ def pair_of_claim(claim: Claim) -> DominatingPair:
         return Finite.claimed(claim.epsilon, claim.delta)
     if isinstance(notion, GaussianDP):
         return GaussianPair(notion.mu)
-    if isinstance(notion, TradeoffCurve) and notion.function is None:
+    if isinstance(notion, TradeoffCurve):
         alphas, betas = np.array(notion.points).T
         return Finite.of([1 - betas[0], *-np.diff(betas), 0.0], [0.0, *np.diff(alphas), 1 - alphas[-1]])
     return ImpliedPair(notion)

@@ -416,10 +416,11 @@ def basic(release: ReleaseNode, delta: float) -> Bound:
     return Bound("basic", float(charge.epsilon), float(charge.delta))
 
 
-def basic_charge(release: ReleaseNode) -> Charge | None:
-    """(ε, δ) by basic composition, where every leaf has a claim or a largest loss; None where one has neither."""
+def basic_charge(release: ReleaseNode, delta: float = 0.0) -> Charge | None:
+    """(ε, δ) by basic composition; leaves with neither a claim nor a largest loss share this δ. None where one of them
+    has no ε at its share."""
     needs = _needs(release)
-    return None if needs.shares else _summed(release, 0.0)
+    return _summed(release, delta / needs.shares if needs.shares else 0.0)
 
 
 @dataclass(frozen=True)

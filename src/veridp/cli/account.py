@@ -7,13 +7,24 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from veridp.budget import Deadline
 from veridp.claim import Claim
-from veridp.cli.options import Arg, AsJson, Confidence, Relation, Seed, Size, Time, chosen_mechanism
+from veridp.cli.options import (
+    Arg,
+    AsJson,
+    Confidence,
+    NotionOptions,
+    Relation,
+    Seed,
+    Size,
+    Time,
+    chosen_mechanism,
+    claiming,
+)
 from veridp.cli.output import FAILS, HOLDS, complain, print_json, progress_bar, show, show_json, user_code
 from veridp.errors import BadInput, BudgetSpent
 from veridp.target import load
@@ -24,6 +35,7 @@ if TYPE_CHECKING:
     from veridp.accounting import Account
     from veridp.accounting.composition import ComposedBounds
     from veridp.accounting.ledger import Cost, Statement
+    from veridp.accounting.release import ReleaseFile
     from veridp.budget import Progress
     from veridp.engines.sniper.result import AttackResult
     from veridp.mechanism import Mechanism
@@ -41,8 +53,14 @@ Source = Annotated[
 ]
 
 
+@claiming
 def show_account(
+    notion: NotionOptions,
     source: Source = None,
+    epsilon: Annotated[
+        float | None, typer.Option(min=0.0, help="without a target: account for a claim of this ε at δ = 0")
+    ] = None,
+    times: Annotated[int, typer.Option(min=1, help="without a target: how often the claim is made")] = 1,
     delta: Annotated[float | None, typer.Option(help="the δ to account at; the file's, or 1e-5")] = None,
     budget: Annotated[float | None, typer.Option(min=0.0, help="the ε that it must keep to, at that δ")] = None,
     step: Annotated[float | None, typer.Option(help="the lattice on which losses are convolved")] = None,
@@ -62,16 +80,25 @@ def show_account(
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of release files")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Print what a release costs by every method, or a function's ledger, exact ε and attack; exit 1 if above."""
-    if schema:
-        from veridp.accounting.release import schema as release_schema
+    """Print what a release or a claim costs by every method, or a function's ledger, exact ε and attack; exit 1 if
+    above."""
+    from veridp.accounting.release import read_release
+    from veridp.accounting.release import schema as release_schema
 
+    if schema:
         print_json(release_schema())
         return 0
-    if source is None:
-        raise BadInput("no target; give release.yaml or file.py:function (--schema prints the format)")
-    if source.endswith(FILES):
-        return _show_file(Path(source), delta, budget, step, second_opinion, as_json)
+    claimed = notion.stated if epsilon is None else {"epsilon": epsilon, **notion.stated}
+    if (source is None) != bool(claimed):
+        raise BadInput(
+            "account takes a target or a claim: give release.yaml or file.py:function (--schema prints the format), or "
+            "one of --epsilon, --rho, --mu, --rdp and --tradeoff"
+        )
+    if source is None or source.endswith(FILES):
+        with user_code():
+            given = _claimed(claimed, times) if source is None else read_release(Path(source), load)
+        name = source or ", ".join(leaf.name for leaf in given.release.leaves())
+        return _show_release(name, given, delta, budget, step, second_opinion, as_json)
     with user_code():
         deadline = Deadline(time)
         mechanism = chosen_mechanism(source, None, arg, None, relation, deadline=deadline)
@@ -136,22 +163,34 @@ def _line_document(found: ComposedBounds, budget: float | None) -> dict[str, obj
     }
 
 
-def _show_file(
-    path: Path, delta: float | None, budget: float | None, step: float | None, second_opinion: bool, as_json: bool
+def _claimed(stated: dict[str, Any], times: int) -> ReleaseFile:
+    """The release that makes one claim so many times."""
+    from veridp.accounting.release import ReleaseFile
+    from veridp.accounting.tree import Leaf, Repeated
+
+    leaf = Leaf.stated(Claim.stated(**stated))
+    return ReleaseFile(leaf if times == 1 else Repeated(times, leaf))
+
+
+def _show_release(
+    target: str,
+    given: ReleaseFile,
+    delta: float | None,
+    budget: float | None,
+    step: float | None,
+    second_opinion: bool,
+    as_json: bool,
 ) -> int:
     from veridp.accounting import account
     from veridp.accounting.account import DELTA
-    from veridp.accounting.release import read_release
 
-    with user_code():
-        given = read_release(path, load)
     wanted = delta if delta is not None else given.delta
     if wanted is None:
         wanted = given.budget.delta if given.budget is not None else DELTA
     allowed = given.budget if budget is None else Claim(budget, wanted)
     found = account(given.release, wanted, step=step, second_opinion=second_opinion)
     if as_json:
-        show_json("account", {"target": str(path), **_document(found, allowed)})
+        show_json("account", {"target": target, **_document(found, allowed)})
     else:
         show(_table(found))
         show("\n".join([found.standing, *found.assumptions]))
@@ -205,12 +244,15 @@ def make_ledger(
 
 
 @app.command("spend")
+@claiming
 def spend(
+    notion: NotionOptions,
     file: File,
     epsilon: Annotated[float | None, typer.Option(min=0.0, help="the ε of what is to be asked")] = None,
     delta: Annotated[float, typer.Option(min=0.0, max=1.0, help="its δ")] = 0.0,
-    rho: Annotated[float | None, typer.Option(min=0.0, help="its ρ (zCDP), in place of ε and δ")] = None,
-    mu: Annotated[float | None, typer.Option(min=0.0, help="its μ (Gaussian DP), in place of ε and δ")] = None,
+    at_delta: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="basic ledgers: the δ at which other notions become an ε")
+    ] = None,
     release: Annotated[Path | None, typer.Option(help="a release file, in place of ε and δ")] = None,
     what: Annotated[str, typer.Option(help="a note for the ledger")] = "",
     as_json: AsJson = False,
@@ -219,15 +261,15 @@ def spend(
     from veridp.accounting.ledger import Ledger
     from veridp.accounting.release import read_release
 
-    claimed = epsilon is not None or rho is not None or mu is not None
+    claimed = epsilon is not None or bool(notion.stated)
     if claimed == (release is not None):
-        raise BadInput("no cost; give --epsilon (and --delta), --rho, --mu, or --release")
+        raise BadInput("no cost; give --epsilon (and --delta), --rho, --mu, --rdp, --tradeoff, or --release")
     with user_code():
-        cost = Claim.stated(epsilon, delta or None, rho=rho, mu=mu) if claimed else None
+        cost = Claim.stated(epsilon, delta or None, **notion.stated) if claimed else None
         node = None if release is None else read_release(release, load).release
     ledger = Ledger(file)
     try:
-        entry = ledger.spend(cost if cost is not None else node, what)  # type: ignore[arg-type]
+        entry = ledger.spend(cost if cost is not None else node, what, at_delta)  # type: ignore[arg-type]
     except BudgetSpent as error:
         complain(str(error))
         return FAILS

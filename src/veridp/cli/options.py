@@ -146,6 +146,30 @@ class RunOptions:
 running = taking(RunOptions, "where")
 
 
+@dataclass(frozen=True)
+class NotionOptions:
+    """A claim in a notion other than (ε, δ), as options of a command."""
+
+    rho: Rho = None
+    mu: Mu = None
+    rdp: Rdp = None
+    tradeoff: Tradeoff = None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The keywords of `Claim.stated` that are given."""
+        given = {**vars(self), "tradeoff": curve_points(self.tradeoff)}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+claiming = taking(NotionOptions, "notion")
+
+
+def curve_points(text: str | None) -> Any:
+    """The points of a trade-off curve that `--tradeoff` writes out."""
+    return None if text is None else literal("--tradeoff", text, "[(0, 1), (0.2, 0.5), (1, 0)]")
+
+
 def chosen_mechanism(
     target: str,
     epsilon: float | None,
@@ -164,8 +188,8 @@ def chosen_mechanism(
     """The mechanism that the target names, with its arguments, its claim and its settings as the options say;
     loading it ends with the deadline."""
     values = None if domain is None else literal("--domain", domain, "(0, 100)")
-    curve = None if tradeoff is None else literal("--tradeoff", tradeoff, "[(0, 1), (0.2, 0.5), (1, 0)]")
-    mechanism = _loaded(target, deadline).claiming(epsilon, delta, rho=rho, mu=mu, rdp=rdp, tradeoff=curve)
+    notion = NotionOptions(rho, mu, rdp, tradeoff).stated
+    mechanism = _loaded(target, deadline).claiming(epsilon, delta, **notion)
     mechanism = mechanism.stating(adjacency=relation, domain=values, size=size)
     arguments: dict[str, Any] = {}
     for text in arg or []:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from scipy import stats
 
 Document = dict[str, Any]
-LAWS = {
+LAWS: dict[str, Callable[..., Any]] = {
     "laplace": lambda scale: stats.laplace(scale=scale),
     "exponential": lambda scale: stats.expon(scale=scale),
     "normal": lambda scale: stats.norm(scale=scale),

@@ -27,7 +27,7 @@ class Tampering:
 
     what: str
     name: str
-    edit: Callable[[Document], None]
+    edit: Callable[[Document], object]
     place: str
     reason: str
 
@@ -116,7 +116,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *wor
     with pytest.raises(SystemExit) as end:
         main()
     printed = capfd.readouterr()
-    return end.value.code, printed.out, printed.err
+    return int(end.value.code or 0), printed.out, printed.err
 
 
 def changes(old: Any) -> Iterator[Any]:

@@ -125,6 +125,40 @@ def largest_group(rng, data):
     return int(np.argmax(np.array(counts) + rng.laplace(scale=2, size=2)))
 
 
+def cells_of_each_record(rng, data):
+    counts = [0, 0, 0]
+    for x in data:
+        for k in range(3):
+            if x < (k + 1) / 3:
+                counts[k] += 1
+                break
+    return [count + rng.laplace(scale=2) for count in counts]
+
+
+def records_of_each_cell(rng, data):
+    released = []
+    for k in range(3):
+        count = 0
+        for x in data:
+            if k <= 3 * x < k + 1:
+                count += 1
+        released.append(count + rng.laplace(scale=2))
+    return released
+
+
+def clipped_at_each_limit(rng, data):
+    released = []
+    for limit in (0.25, 0.5):
+        half = limit / 2
+        counts = [0.0, 0.0]
+        limit_twice = half * 4
+        half = 0.0
+        for x in data:
+            counts[1 if x > limit else 0] += min(max(x, half), limit_twice)
+        released.append(counts[1] + rng.laplace(scale=4))
+    return released
+
+
 @pytest.mark.parametrize(
     ("function", "adjacency", "cost"),
     [
@@ -135,6 +169,10 @@ def largest_group(rng, data):
         (first_above, "add-remove", 1 / 2),  # counts that grow: the threshold follows them, and the answers stay
         (two_moments, "replace", 1.0),
         (largest_group, "replace", 1.0),
+        (cells_of_each_record, "replace", 1.0),  # one count less, and another more
+        (cells_of_each_record, "add-remove", 0.5),
+        (records_of_each_cell, "replace", 1.0),
+        (clipped_at_each_limit, "add-remove", 1.5 / 4),  # min(x, 1/2) and min(x, 1)
     ],
 )
 def test_several_sums_are_proved_together(function, adjacency, cost):
@@ -283,6 +321,139 @@ def seeded(rng, data):
 def test_code_that_sees_more_than_sums_is_refused(function):
     with pytest.raises(NotInductive):
         for_every_size(function, "replace")
+
+
+# Loops over records within others, of which one step sees what another left.
+def added_in_every_step(rng, data):
+    released, total = [], 0.0
+    for limit in (0.5, 1.0):
+        for x in data:
+            total += min(x, limit)
+        released.append(total + rng.laplace(scale=9))
+    return released
+
+
+def list_of_all_steps(rng, data):
+    counts = [0, 0]
+    for limit in (0.5, 1.0):
+        for x in data:
+            counts[0 if x < limit else 1] += 1
+    return counts[0] + rng.laplace(scale=9)
+
+
+def record_of_the_step_before(rng, data):
+    released, x = [], 0.0
+    for limit in (0.5, 1.0):
+        released.append(x)
+        total = 0.0
+        for x in data:
+            total += min(x, limit)
+        released.append(total + rng.laplace(scale=9))
+    return released
+
+
+def record_of_the_last_step(rng, data):
+    for limit in (0.5, 1.0):
+        total = 0.0
+        for x in data:
+            total += min(x, limit)
+    return total + rng.laplace(scale=9), x
+
+
+def limit_from_the_step_before(rng, data):
+    released, limit = [], 1.0
+    for _ in (1, 2):
+        total = 0.0
+        for x in data:
+            total += min(x, limit)
+        limit = total + rng.laplace(scale=9)
+        released.append(limit)
+    return released
+
+
+def limit_of_noise(rng, data):
+    released = []
+    for limit in (0.5, 1.0):
+        most = limit
+        if rng.laplace() > 0:
+            most = 0.25
+        total = 0.0
+        for x in data:
+            total += min(x, most)
+        released.append(total + rng.laplace(scale=9))
+    return released
+
+
+def limits_that_a_step_changes(rng, data):
+    released, first = [], 0.1
+    for limit in (first, 0.2):
+        first = 1.0
+        total = 0.0
+        for x in data:
+            total += min(x, limit)
+        released.append(total + rng.laplace(scale=9))
+    return released
+
+
+def value_of_the_record_before(rng, data):
+    total, kept = 0.0, 0.0
+    for x in data:
+        for k in range(2):
+            if k == 1:
+                total += kept
+            kept = x
+    return total + rng.laplace(scale=9)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(added_in_every_step, list_of_all_steps, record_of_the_step_before, record_of_the_last_step),
+        *(limit_from_the_step_before, limit_of_noise, limits_that_a_step_changes, value_of_the_record_before),
+    ],
+)
+def test_loops_whose_steps_see_each_other_are_refused_by_their_text(function):
+    with pytest.raises(NotInductive, match="does not support"):
+        for_every_size(function, "add-remove")
+
+
+def whole_counts_of_two_steps(rng, data):
+    counts = np.zeros(2, dtype=int)
+    for x in data:
+        for k in (0, 1):
+            counts[k] += 1 if x > k / 2 else 0
+    return counts + rng.laplace(size=2)
+
+
+def rounded_whichever_way_zero_is(rng, data):
+    counts = np.array([0])
+    for x in data:
+        if x < 1 / 8:
+            counts[0] += -1
+        else:
+            counts[0] += 1 + x / 8
+    return counts[0] + rng.laplace()
+
+
+def test_arrays_of_whole_numbers_add_up_whole_numbers_alone():
+    """They cut off towards 0 what is added: 1.1 is 1 more than 0, and 2 more than -2. No two records show that."""
+    assert rounded_whichever_way_zero_is(np.random.default_rng(0), [0.0, 0.0, 0.8]) == pytest.approx(
+        2 + rounded_whichever_way_zero_is(np.random.default_rng(0), [0.0, 0.0])
+    )
+    assert for_every_size(whole_counts_of_two_steps, "add-remove").epsilon == pytest.approx(2, abs=1e-12)
+    with pytest.raises(NotInductive, match="does not support 'counts"):
+        for_every_size(rounded_whichever_way_zero_is, "add-remove")
+
+
+def test_a_comprehension_may_not_name_its_records_as_a_variable_around_the_function():
+    """Constants take the places of variables around it, and took those of the records: this was PROVED at 0."""
+    x = 0.0
+
+    def rarely_leaks(rng, data):
+        return sum(x for x in data if 0.37 < x < 0.37000001) + x + rng.laplace(scale=1 / 8)
+
+    with pytest.raises(NotInductive, match="a name for two things, x"):
+        for_every_size(rarely_leaks)
 
 
 def short_mean(rng, data):

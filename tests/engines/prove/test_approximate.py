@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import laplace, norm
+from scipy.stats import gumbel_r, laplace, norm
 
 import veridp
 from veridp.engines.exact import compare
@@ -17,7 +17,7 @@ from veridp.engines.prove.coupling import CouplingProof
 from veridp.verdict import Standing
 from veridp_check.approximate_checker import delta_within
 from veridp_check.checker import check
-from veridp_check.noise import NoiseDraw
+from veridp_check.noise import NoiseDraw, probability_bounds
 
 DELTA = 1e-3
 THRESHOLD = 1 + math.log(1 / (2 * DELTA))  # 7.2146080984
@@ -120,7 +120,7 @@ def test_what_a_shift_pays_between_two_numbers(kind, density):
     for move in (Fraction(3, 2), Fraction(-3, 2)):
         for ends in ((None, None), (1, None), (None, 1), (-1, 3)):
             low, high = (-40.0 if ends[0] is None else ends[0]), (40.0 if ends[1] is None else ends[1])
-            for cost in (Fraction(0), Fraction(1, 4), Fraction(1)):
+            for cost in (Fraction(-2), Fraction(-1, 4), Fraction(0), Fraction(1, 4), Fraction(1)):
                 x = np.linspace(low, high, 20_001)
                 more = np.maximum(density.pdf(x) - math.exp(cost) * density.pdf(x + float(move)), 0.0)
                 found = delta_within(noise, move, tuple(None if e is None else Fraction(e) for e in ends), cost)
@@ -158,12 +158,43 @@ def test_keys_that_are_not_listed_cost_what_two_inputs_show(mechanism):
     assert proof.epsilon == pytest.approx(between, abs=1e-8)
 
 
+def proposes_the_median(rng, records):
+    """Releases a noisy median if the noisy distance to data with another one is large: both by noise of their own."""
+    least, median, most = sorted(records)
+    distance = 0 if least < median or median < most else 1
+    return median + rng.laplace() if distance + rng.laplace() > math.log(1 / (2 * DELTA)) else None
+
+
+@pytest.mark.parametrize(
+    ("delta", "epsilon"),
+    [(DELTA, math.log(math.e - 1)), (2 * DELTA, math.log(math.e - 2))],  # e^ε δ' + δ >= eδ', δ' for a distance of 0
+)
+def test_a_number_that_is_released_after_a_test_costs_what_two_inputs_show(delta, epsilon):
+    """The weight of the number's event and the loss of its shift are priced together."""
+    kind = {"domain": [0, 1, 10], "adjacency": "replace"}
+    proof = prove(proposes_the_median, 3, delta=delta * (1 + 1e-9), **kind)
+    between = compare(proposes_the_median, [0, 0, 0], [0, 0, 1]).epsilon_at(delta * (1 + 1e-9))
+    assert proof.epsilon == pytest.approx(between, abs=1e-8)
+    assert proof.epsilon == pytest.approx(max(epsilon, 0), abs=1e-6)
+    assert check(proof.certificate).verified
+
+
 def test_a_threshold_without_the_one_and_noise_that_keys_share_are_not_proved():
     kind = {"domain": ["a", "b"], "adjacency": "add-remove", "delta": DELTA * (1 + 1e-9)}
     assert prove(keys_of_a_counter, 1, threshold=THRESHOLD - 1e-6, **kind).epsilon == math.inf
     assert prove(proposes_the_mode, 1, margin=0, **kind).epsilon == math.inf
     assert prove(shares_its_noise, 1, **kind).epsilon == math.inf
     assert compare(keys_of_a_counter, ["a"], [], threshold=THRESHOLD - 1e-6).epsilon_at(DELTA) == math.inf
+
+
+def test_at_another_epsilon_what_is_given_up_is_not_forgotten():
+    """At ε = 1 the proof of (0.68, 0.002) is one of δ = 0.002, and not of 0: two inputs show 0.001 there."""
+    proof = prove(keys_of_a_counter, 2, delta=2 * DELTA, domain=["a", "b"], adjacency="add-remove")
+    between = compare(keys_of_a_counter, ["a"], [])
+    for epsilon in (0.1, proof.epsilon, 1.0, 5.0):
+        assert between.delta(epsilon) <= proof.delta(epsilon)
+    assert proof.delta(1.0) == 2 * DELTA
+    assert proof.tradeoff().beta(0.0) == pytest.approx(1 - 2 * DELTA, abs=1e-12)
 
 
 def leaks_the_count(rng, counts):
@@ -247,9 +278,65 @@ def test_pairs_that_differ_in_one_part_or_in_two_may_share_a_coupling_of_parts()
     """The part that two pairs have in common pays all of δ in one of them, and half of it in the other."""
 
     def both(rng, values):
-        return [value + rng.normal(scale=2.0) for value in values]
+        return [value + rng.normal(scale=2.0) > 1 for value in values]
 
     proof = prove(both, 1, delta=1e-6, adjacency="any", domain=[(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)])
     assert check(proof.certificate).verified
-    alone = prove(lambda rng, value: value + rng.normal(scale=2.0), 1, delta=5e-7, adjacency="any", domain=[0.0, 1.0])
+    alone = prove(
+        lambda rng, value: value + rng.normal(scale=2.0) > 1, 1, delta=5e-7, adjacency="any", domain=[0.0, 1.0]
+    )
     assert proof.epsilon == pytest.approx(2 * alone.epsilon)
+
+
+def test_normal_noise_of_entries_that_differ_is_priced_together():
+    """Counts of listed values, by a function that numbers have to be given to: μ = √2/σ, of two counts that move."""
+    sigma, delta = 5.3, 1e-5
+    mu = math.sqrt(2) / sigma
+
+    @veridp.mechanism(epsilon=1, delta=delta, adjacency="replace", domain=[0, 1, 2], size=2)
+    def histogram(rng, data):
+        return np.bincount(data, minlength=3) + rng.normal(scale=sigma, size=3)
+
+    epsilon = prove(histogram).epsilon
+    assert epsilon < 1
+    profile = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    assert profile == pytest.approx(delta, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", ["gumbel", "logistic", "standard_cauchy"])
+def test_a_noisy_test_of_any_noise_has_a_proof_that_its_checker_accepts(noise: str) -> None:
+    def passes(rng, data):
+        return data[0] + getattr(rng, noise)() > 0.5
+
+    mechanism = veridp.mechanism(adjacency="linf", domain=[0, 1], size=1)(passes)
+    proof = prove(mechanism, delta=0.05)
+    assert check(proof.certificate).verified
+    exact = compare(mechanism, [0], [1]).epsilon_at(0.05)
+    assert exact <= proof.epsilon
+    assert noise != "gumbel" or proof.epsilon == pytest.approx(exact, rel=1e-9)
+
+
+def test_the_checker_encloses_how_likely_gumbel_noise_is_between_two_numbers() -> None:
+    noise = NoiseDraw(0, "gumbel", (Fraction(2),))
+    spans: list[tuple[float | None, float | None]] = [(-7, 3), (-9, -1), (0.3, 40), (-30, -12), (None, 0), (2, None)]
+    for low, high in spans:
+        ends = [None if end is None else Fraction(end) for end in (low, high)]
+        least, most = probability_bounds(noise, *ends)
+        below, up_to = (
+            (0.0 if low is None else gumbel_r.cdf(float(low), scale=2)),
+            gumbel_r.cdf(float(high or 0), scale=2),
+        )
+        true = (1.0 if high is None else up_to) - below
+        assert float(least) <= true * (1 + 1e-12)
+        assert true * (1 - 1e-12) <= float(most) <= true + 1e-12
+
+
+def test_an_event_may_become_one_that_is_very_much_likelier() -> None:
+    def passes(rng, data):
+        return data[0] ** 2 + rng.gumbel() > -0.5
+
+    mechanism = veridp.mechanism(adjacency="linf", domain=[0, 1, 2], size=1)(passes)
+    proof = prove(veridp.mechanism(adjacency="any", domain=[0, 2])(lambda rng, data: passes(rng, [data])), delta=0.05)
+    assert proof.epsilon == pytest.approx(compare(passes, [0], [2]).epsilon_at(0.05), rel=1e-9)
+    assert check(proof.certificate).verified
+    assert prove(mechanism, delta=0.05).epsilon >= compare(mechanism, [0], [1]).epsilon_at(0.05)

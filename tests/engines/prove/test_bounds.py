@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tampering import Document, drop, put, run, tampered
+from tests.engines.prove.tampering import Document, drop, put, run, tampered
 
 from veridp import audit, exact, mechanism, prove
 from veridp.engines.prove import AlignmentProof, BoundedProof, CouplingProof
@@ -325,7 +325,7 @@ def loses_no_more(document: Document, rng: np.random.Generator) -> bool:
     """Whether no output is more than e^ε times as likely on some of many data as on others."""
     epsilon = float(Fraction(document["epsilon"]))
     ends = [float(Fraction(end)) for end in document["domain"] or ["0", "0"]]
-    data = [(case, x) for case in document["cases"] for x in (*ends, *rng.uniform(*ends, size=6))]
+    data = [(case, x) for case in document["cases"] for x in (*ends, *rng.uniform(ends[0], ends[-1], size=6))]
     for output in {event["output"] for case in document["cases"] for event in case["events"]}:
         for y in rng.uniform(-1, 3, size=12) if "#" in output else [0.0]:
             found = [density(document, case, output, x, y) for case, x in data]

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from judging import LAWS as LAW
 from scipy import optimize, stats
-from tampering import Document, Tampering, drop, put, run, tampered
+from tests.engines.prove.judging import LAWS as LAW
+from tests.engines.prove.tampering import Document, Tampering, drop, put, run, tampered
 
 from veridp import catalogue, mechanism
 from veridp.adjacency import BY_NAME, OwnAdjacency, adjacency
@@ -60,7 +60,7 @@ TOGETHER = OwnAdjacency(
     "together",
     lambda left, right: True,
     lambda size: [([0.0] * size, [1.0] * size)],
-    lambda size: TOGETHER_CORNERS[:, :size],
+    lambda size: np.repeat([[1.0], [-1.0]], size, axis=1),
 )
 TOGETHER_CORNERS = np.array([[1.0] * 5, [-1.0] * 5])
 
@@ -98,7 +98,7 @@ MECHANISMS = {
 @cache
 def _certified(name: str, size: int, epsilon: float | None) -> Document:
     given = {} if epsilon is None else {"epsilon": epsilon}
-    return json.loads(json.dumps(certificate_of(prove(MECHANISMS[name], size, **given))))
+    return json.loads(json.dumps(certificate_of(prove(MECHANISMS[name], size, **given))))  # type: ignore[arg-type]
 
 
 def certified(name: str, size: int = 3, epsilon: float | None = None) -> Document:
@@ -617,7 +617,7 @@ def carries_random_runs(document: Document, rng: np.random.Generator, runs: int 
     laws = [law(noise) for noise in document["noises"]]
     whole = document["data"] == "whole"
     for _ in range(runs):
-        data = rng.normal(scale=3, size=document["size"])
+        data: Any = rng.normal(scale=3, size=document["size"])
         data = np.rint(data) if whole else data
         noise = {str(row): float(frozen.rvs(random_state=rng)) for row, frozen in enumerate(laws)}
         which = int(rng.integers(len(document["polytopes"])))
@@ -657,11 +657,12 @@ def moves_at(shifts: dict[str, Any], polytope: dict[str, Any], difference: np.nd
         return np.asarray(found.x @ table)
     entries = shifts["entries"]
     ends = [(float(Fraction(polytope["low"][i])), float(Fraction(polytope["high"][i]))) for i in entries]
+    grids: list[tuple[float, ...]] = [*ends]
     if shifts["at"] == "whole":
-        ends = [tuple(range(int(low), int(high) + 1)) for low, high in ends]
+        grids = [tuple(range(int(low), int(high) + 1)) for low, high in ends]
     weights = [
-        math.prod(_hat(difference[i], value, values) for i, value, values in zip(entries, corner, ends, strict=True))
-        for corner in itertools.product(*ends)
+        math.prod(_hat(difference[i], value, values) for i, value, values in zip(entries, corner, grids, strict=True))
+        for corner in itertools.product(*grids)
     ]
     return np.array(weights) @ table
 

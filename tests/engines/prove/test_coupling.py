@@ -317,3 +317,19 @@ def test_programs_that_mix_choices_and_noise_are_never_proved_below_their_exact_
         assert found <= proof.epsilon + 1e-9
     if math.isfinite(proof.epsilon):
         assert check(proof.certificate).verified
+
+
+def test_sixteen_bits_that_are_flipped_in_an_if_are_independent_parts() -> None:
+    """Two values differ in two bits, each of which tells the truth with odds of 3."""
+
+    def report(rng, value):
+        bits = []
+        for k in range(16):
+            if rng.random() < 0.25:
+                bits.append(int(k != value))
+            else:
+                bits.append(int(k == value))
+        return bits
+
+    claimed = mechanism(adjacency="any", domain=[0, 5, 15])(report)
+    assert prove(claimed).epsilon == pytest.approx(2 * math.log(3), rel=1e-12)

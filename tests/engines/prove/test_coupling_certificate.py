@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tampering import Document, Tampering, at, drop, put, run, tampered
+from tests.engines.prove.tampering import Document, Tampering, at, drop, put, run, tampered
 
 from veridp import catalogue, mechanism
 from veridp.adjacency import adjacency

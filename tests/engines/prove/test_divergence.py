@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ import veridp
 from veridp.accounting import Leaf, Repeated, Sequential, account
 from veridp.engines.exact import compare, worst
 from veridp.engines.prove import prove
+from veridp.engines.prove.target import target_differences
 from veridp.errors import BadInput
 from veridp.verdict import Standing
+from veridp_check.alignment_reader import read_divergence
 from veridp_check.checker import check
 
 LEAST_SIGMA = 3.7306316348  # for (1, 1e-5) at sensitivity 1
@@ -126,6 +129,47 @@ def test_laplace_noise_has_a_smaller_epsilon_where_delta_is_allowed():
 
 def laplace_vector(rng, data):
     return [value + rng.laplace() for value in data]
+
+
+def tradeoff_of_laplace(alpha: float, price: float = 1.0) -> float:
+    """Dong, Roth and Su 2022, Appendix A: of two Laplace distributions that lie `price` scales apart."""
+    below = math.exp(-price) / 2
+    if alpha <= below:
+        return 1 - math.exp(price) * alpha
+    return math.exp(-price) / (4 * alpha) if alpha <= 1 / 2 else math.exp(-price) * (1 - alpha)
+
+
+def laplace_number(rng, data):
+    return data[0] + rng.laplace()
+
+
+def test_the_trade_off_curve_of_laplace_noise_is_its_own():
+    """At a pure ε, and at a δ; that of two tells more than that of one."""
+    for delta in (0.0, 1e-5):
+        curve = prove(laplace_number, 1, delta=delta, adjacency="l1").tradeoff()
+        for alpha in np.linspace(0, 1, 41):
+            assert tradeoff_of_laplace(alpha) - 3e-7 < curve.beta(alpha) <= tradeoff_of_laplace(alpha) + 1e-12
+    both = prove(lambda rng, data: [x + rng.laplace() for x in data], 2, adjacency="linf").tradeoff()
+    assert tradeoff_of_laplace(0.3, 2.0) < both.beta(0.3) < tradeoff_of_laplace(0.3)
+
+
+def test_a_curve_is_proved_with_points_of_the_profile_that_its_certificate_states():
+    """Of a curve through the same points a thousandth higher, no line is proved."""
+    right = veridp.mechanism(tradeoff=tradeoff_of_laplace, adjacency="l1", size=1)(laplace_number)
+    wrong = veridp.mechanism(tradeoff=lambda alpha: tradeoff_of_laplace(alpha, 0.999), adjacency="l1")(laplace_number)
+    proof = prove(right)
+    assert proof.keeps_claim
+    assert not prove(wrong, 1).keeps_claim
+    certificate = proof.certificate
+    stated = {float(Fraction(epsilon)): float(Fraction(delta)) for epsilon, delta in certificate["profile"]}
+    assert all(delta == pytest.approx(-math.expm1((e - 1) / 2), abs=1e-12) for e, delta in stated.items() if e < 1)
+    assert check(certificate).verified
+    assert target_differences(read_divergence(certificate), right) == []
+    assert [each.field for each in target_differences(read_divergence(certificate), wrong)][-1:] == ["claim"]
+    place = next(k for k, (_, delta) in enumerate(certificate["profile"]) if Fraction(delta) > Fraction(1, 10))
+    epsilon, delta = certificate["profile"][place]
+    certificate["profile"][place] = [epsilon, str(Fraction(delta) * Fraction("0.999999"))]
+    assert check(certificate).rejection.place == f"/profile/{place}"
 
 
 def test_laplace_numbers_cost_what_the_accountant_says():
@@ -253,6 +297,25 @@ def first_above(rng, data):
     return None
 
 
+def noisy_argmax(rng, scores):
+    return int(np.argmax([score + rng.normal(scale=math.sqrt(5)) for score in scores]))
+
+
+def test_a_claim_in_another_notion_chooses_the_alignment():
+    """Shifts of the winner alone cost the least ε, but give no μ; one shift for all events does. An index shows the
+    differences of scores alone, so their mean counts for nothing: two that rise and three that fall are 4.8 apart."""
+    settings = {"adjacency": "linf", "domain": (0.0, 10.0), "size": 5}
+    by_epsilon = prove(veridp.mechanism(epsilon=5.0, delta=1e-6, **settings)(noisy_argmax))
+    assert math.isinf(by_epsilon.mu)
+    for stated in ({"mu": 0.98}, {"rho": 0.4801}, {"rdp": (4, 1.9205)}):
+        proof = prove(veridp.mechanism(**stated, **settings)(noisy_argmax))
+        assert proof.keeps_claim
+        assert check(proof.certificate).verified
+        assert proof.mu == pytest.approx(math.sqrt(4.8 / 5), rel=1e-9)
+        assert proof.epsilon > by_epsilon.epsilon
+    assert not prove(veridp.mechanism(mu=0.979, **settings)(noisy_argmax)).keeps_claim
+
+
 def test_of_shifts_that_depend_on_the_event_the_largest_loss_counts():
     """One shift by 1 of the limit in any case, and one by 2 of the answer that exceeds it: ε is 1 in all."""
     proof = prove(first_above, 12, delta=0.01)
@@ -265,6 +328,47 @@ def test_of_shifts_that_depend_on_the_event_the_largest_loss_counts():
     assert proof.delta(proof.epsilon) == pytest.approx(sampled, rel=0.02)
     added_up = sum(float(group.delta_in_closed_form(arb(proof.epsilon))) for group in proof.losses[0])
     assert added_up > 0.05
+
+
+def neighbouring_pairs_of_sums(rng, data):
+    first, shared, last = rng.laplace(), rng.laplace(), rng.laplace()
+    return data[0] + first + shared, data[1] + shared + last
+
+
+def test_zcdp_of_noise_that_entries_share_is_that_of_the_worst_corner():
+    """Entries that rise together move the noise by (1/3, 2/3, 1/3), others by (1, 0, -1): Σ p²/2 is 1/3 and 1; with the
+    farthest that each of them moves it would be 11/9."""
+    proof = prove(veridp.mechanism(rho=1.0, adjacency="linf", size=2)(neighbouring_pairs_of_sums))
+    assert proof.exact_notions["rho"] == 1
+    assert proof.keeps_claim
+    certificate = proof.certificate
+    assert check(certificate).verified
+    assert check({**certificate, "rho": "999/1000"}).rejection.place == "/rho"
+
+
+def first_above_with_normal_noise(rng, data):
+    limit = rng.normal(scale=2)
+    for place, value in enumerate(data):
+        if value + rng.normal(scale=4) >= limit:
+            return place
+    return None
+
+
+def test_renyi_divergences_of_shifts_that_depend_on_the_event():
+    """One shift by 1 of the limit, and one by 2 of the answer: E[e^((α - 1)L)] of the largest of 20. One shift for all
+    events moves all answers: α/2 · 20/16."""
+    mu, size, order = 1 / 2, 20, 4.0
+    z = np.linspace(-10, 10, 100_001)
+    gain = np.exp((order - 1) * (mu**2 / 2 + mu * z))
+    largest = float(np.sum(size * norm.pdf(z) * norm.cdf(z) ** (size - 1) * gain) * (z[1] - z[0]))
+    expected = order * mu**2 / 2 + math.log(largest) / (order - 1)
+    proof = prove(veridp.mechanism(rdp=(order, 2.0), adjacency="linf", size=size)(first_above_with_normal_noise))
+    assert proof.rdp(order) <= expected * (1 + 1e-3) < 2.0 < 2.5
+    certificate = proof.certificate
+    assert check(certificate).verified
+    forged = {**certificate, "rdp": [["4", str(Fraction(proof.rdp(order)) * Fraction(999, 1000))]]}
+    assert check(forged).rejection.place == "/rdp/0"
+    assert compare(first_above_with_normal_noise, [2.0] * 8, [3.0] * 8).renyi(order) <= proof.rdp(order)
 
 
 def clipped_mean(rng, data):

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from judging import LAWS, neighbours
-from small_certificates import Document, event, header, linear, where
-from tampering import at, drop, mutants, put
+from tests.engines.prove.judging import LAWS, neighbours
+from tests.engines.prove.small_certificates import Document, event, header, linear, where
+from tests.engines.prove.tampering import at, drop, mutants, put
 
 from veridp_check.checker import KINDS, check
 

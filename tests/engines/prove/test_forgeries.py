@@ -17,9 +17,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from judging import is_private
-from small_certificates import LAPLACE, SMALL, Document, event, header, linear, small, table, where
-from tampering import at, drop, mutants, pointers, put
+from tests.engines.prove.judging import is_private
+from tests.engines.prove.small_certificates import LAPLACE, SMALL, Document, event, header, linear, small, table, where
+from tests.engines.prove.tampering import at, drop, mutants, pointers, put
 
 from veridp.adjacency import BY_NAME
 from veridp_check.cases import _adjacent

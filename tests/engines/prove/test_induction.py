@@ -105,7 +105,7 @@ def hides_state_in_a_list(rng, queries):
     return answers
 
 
-MEMORY = []
+MEMORY: list[object] = []
 
 
 def hides_state_outside(rng, queries):
@@ -172,7 +172,7 @@ def keeps_state_in_the_environment(rng, queries):
     return total if len(os.environ["STEPS"]) > 20 else total + rng.laplace()
 
 
-BOXED = ([],)
+BOXED: tuple[list[object]] = ([],)
 
 
 def keeps_state_in_a_tuple(rng, queries):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tampering import Document, Tampering, at, drop, put, run, tampered
+from tests.engines.prove.tampering import Document, Tampering, at, drop, put, run, tampered
 
 from veridp import catalogue
 from veridp.adjacency import adjacency
@@ -288,7 +288,9 @@ def _value(linear: Document, noise: dict[str, float], query: float, state: dict[
 
 def _both_walked(document, alignment, moves, phases, rng) -> bool:
     laws = {str(row): float(Fraction(noise["scale"])) for row, noise in enumerate(document["noises"])}
-    state, left, right, spent = None, {}, {}, 0.0
+    left: dict[str, float] = {}
+    right: dict[str, float] = {}
+    state, spent = None, 0.0
     for number in range(len(moves) + 2):
         when = "start" if number == 0 else "step" if number <= len(moves) else "end"
         by = moves[number - 1] if when == "step" else 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import linecache
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,7 +175,7 @@ def the_whole_batch(rng, data):
     return total / max(1.0, np.linalg.norm(total)) + rng.normal(0, 2, size=2)
 
 
-def clipping(factor):
+def clipping(factor: Callable[[Any], Any]):
     def mechanism(rng, data):
         total = np.zeros(2)
         for x in data:
@@ -251,14 +253,14 @@ FALSE = [
     the_whole_batch_where_it_is_too_long,
     one_noise,
     python_division,
-    clipping(lambda g: 1 / max(1.0, np.linalg.norm(g[:1]))),
-    clipping(lambda g: 1 / max(1.0, np.linalg.norm(g, np.inf))),
-    clipping(lambda g: 1 / max(1.0, np.linalg.norm(g, 3))),
+    clipping(lambda g: 1 / max(1.0, np.linalg.norm(g[:1]))),  # type: ignore[operator]
+    clipping(lambda g: 1 / max(1.0, np.linalg.norm(g, np.inf))),  # type: ignore[operator]
+    clipping(lambda g: 1 / max(1.0, np.linalg.norm(g, 3))),  # type: ignore[operator]
     clipping(lambda g: 1 / np.linalg.norm(g)),
     clipping(lambda g: max(1.0, 1 / (np.linalg.norm(g) + 1))),
     clipping(lambda g: min(1.0, 1 / np.linalg.norm(g - 1))),
-    clipping(lambda g: np.sin(min(1.0, 1 / np.linalg.norm(g)))),
-    clipping(lambda g: 1 / max(1.0, np.linalg.norm(g)) + 0.1),
+    clipping(lambda g: np.sin(min(1.0, 1 / np.linalg.norm(g)))),  # type: ignore[call-overload]
+    clipping(lambda g: 1 / max(1.0, np.linalg.norm(g)) + 0.1),  # type: ignore[operator]
 ]
 
 

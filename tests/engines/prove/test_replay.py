@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_certificates import event, header, linear, small, table
+from tests.engines.prove.small_certificates import event, header, linear, small, table
 
 from veridp import mechanism
 from veridp.engines.prove import prove

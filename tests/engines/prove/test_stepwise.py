@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -61,9 +62,9 @@ def rising(rng, counts):
     ],
 )
 def test_no_less_is_proved_than_by_listing(
-    function: Any, adjacency: str, size: int, times: float, monkeypatch: pytest.MonkeyPatch
+    function: Callable[..., Any], adjacency: str, size: int, times: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mechanism = veridp.mechanism(function, adjacency=adjacency)
+    mechanism = veridp.mechanism(adjacency=adjacency)(function)
     listed = veridp.prove(mechanism, size=size)
     monkeypatch.setattr(stepwise, "FEW_QUERIES", 0)
     monkeypatch.setattr(stepwise, "MAX_LISTED_PATHS", 0)

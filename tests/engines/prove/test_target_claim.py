@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tampering import run
+from tests.engines.prove.tampering import run
 
 from veridp import catalogue, mechanism
 from veridp.adjacency import OwnAdjacency, adjacency

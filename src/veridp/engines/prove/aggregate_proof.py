@@ -31,9 +31,10 @@ from veridp.errors import (
     NotInductive,
 )
 from veridp.kernel.expressions import Affine, unknowns
-from veridp.kernel.output import identity, is_finite_number, output_of
+from veridp.kernel.output import is_finite_number, output_of
 from veridp.kernel.path import Path, leaves
 from veridp.kernel.replay import Replayed
+from veridp.kernel.returned import identity
 from veridp.kernel.symbols import Unknown
 from veridp.mechanism import Mechanism
 from veridp_check.checker import check

@@ -7,7 +7,8 @@ names:
 - vectors with an entry for each record (see `vectors`), which are set at the top level, and never changed in place;
 - sums over vectors: `sum`, `np.sum`, `len`, `np.mean`, `np.count_nonzero`, `np.histogram` with fixed bins, also one for
   each of some fixed values;
-- loops over a vector that add functions of one record to numbers or lists, and do nothing else;
+- loops over a vector that add functions of one record to numbers or lists, and do nothing else (see `record_loops`),
+  also within a loop over fixed values, which then sets what is added to in each of its steps;
 - the rest of the code, which does not name the data: plain statements and expressions, draws, and pure functions.
 
 Two functions come of it: one computes the sums, the other is the mechanism with these sums in place of its data.
@@ -20,14 +21,15 @@ import builtins
 import copy
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from veridp.engines.prove.loop import DRAWS, OPERATORS, PLAIN_TYPES
+from veridp.engines.prove.record_loops import Collected, collected_names, names_of_loops
 from veridp.engines.prove.vectors import (
     ENTRYWISE,
     LITERAL_TYPES,
@@ -78,23 +80,20 @@ def aggregates_of(mechanism: Mechanism, *, means: bool) -> Aggregates:
 
 @dataclass(frozen=True)
 class _FixedLoop:
-    """A loop over fixed values: its variable, the values, and the name of its counter."""
+    """A loop over fixed values: its variable, the values, and the constants that each of its steps sets so far."""
 
     target: ast.Name
     values: ast.expr
+    constants: list[ast.stmt] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        """What a step knows before it sees the data."""
+        return stored_in([self.target, *self.constants])
 
     @property
     def counter(self) -> str:
         return f"number of {self.target.id}"
-
-
-@dataclass(frozen=True)
-class _Collected:
-    """What a loop over records adds to, numbers and lists; and names that stood for something before it."""
-
-    numbers: set[str]
-    lists: set[str]
-    taken: set[str]
 
 
 class _AggregateReader(VectorReader):
@@ -104,6 +103,7 @@ class _AggregateReader(VectorReader):
         super().__init__(mechanism)
         self.means = means
         self.collecting: set[str] = set()  # names of constants that loops over records may add to
+        self.rounded: set[str] = set()  # such of arrays that may be of whole numbers
         self.spent: set[str] = set()  # names that such loops set for themselves
         self.totals: dict[str, ast.expr] = {}  # names of sums that are yet to be divided by the number of records
         self.prelude: list[ast.stmt] = []
@@ -147,29 +147,30 @@ class _AggregateReader(VectorReader):
 
     # --------------------------------------------------------------------------------------------- statements
 
-    def statement(self, node: ast.stmt, *, top: bool = False) -> list[ast.stmt]:
-        """What is left of the statement in the rest of the code."""
+    def statement(self, node: ast.stmt, *, top: bool = False, step: bool = False) -> list[ast.stmt]:
+        """What is left of the statement in the rest of the code; `step` says that each step of `around` runs it."""
         match node:
             case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Break() | ast.Continue():
                 return [node]
             case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
-                return self._assignment(ast.copy_location(ast.Assign([target], value), node), target, value, top)
+                made = ast.copy_location(ast.Assign([target], value), node)
+                return self._assignment(made, target, value, top, step)
             case ast.AugAssign(target=target, value=value) if isinstance(node.op, OPERATORS):
                 if isinstance(target, ast.Name):
                     self._name(target, target.id)
                 self._set(target)
                 node.value = self.expression(value)
             case ast.For(iter=over, body=body, orelse=[]) if (vector := self.vector(over)) is not None:
-                if not top or not vector.full:
+                if not (top or (step and not self.means)) or not vector.full:
                     self.refuse(node, "a loop over the records within another statement, or over some of them")
-                return self._collected(node, body)
+                return self._collected(node)
             case ast.For(target=target, iter=over, body=body, orelse=[]):
                 loop = self._fixed(target, over, body)
                 node.iter = self.expression(over)
                 self._set(target)
                 if loop is not None:
                     node.target, node.iter = self._numbered(loop, node.iter)
-                node.body = self._inner(body)
+                node.body = self._inner(body) if loop is None else self._steps(body)
                 self.around = None if loop is not None else self.around
             case ast.While(test=test, body=body, orelse=[]):
                 self._forget_all(body)
@@ -190,15 +191,26 @@ class _AggregateReader(VectorReader):
         self._forget_all(body)
         return found
 
-    def _forget_all(self, body: Sequence[ast.stmt]) -> None:
+    def _steps(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The same of a loop over fixed values; what its loops over records set for themselves, no other step reads."""
+        own = names_of_loops(self, body)
+        self._forget_all(body, own)
+        self.spent |= own
+        found = [new for statement in body for new in self.statement(statement, step=True)]
+        self._forget_all(body, own)
+        self.spent |= own
+        return found
+
+    def _forget_all(self, body: Sequence[ast.stmt], own: Collection[str] = ()) -> None:
         for name in stored_in(body):
-            if name in {*self.vectors, *self.totals, *self.degrees, *self.spent}:
+            if name not in own and name in {*self.vectors, *self.totals, *self.degrees, *self.spent}:
                 self.refuse(body[0], f"a change of {name}, which depends on the records, within another statement")
             self._forget(name)
 
     def _forget(self, name: str) -> None:
         self.plain.discard(name)
         self.collecting.discard(name)
+        self.rounded.discard(name)
         self.spent.discard(name)
         self.counts.discard(name)
         self.degrees.pop(name, None)
@@ -218,7 +230,7 @@ class _AggregateReader(VectorReader):
             case _:
                 self.refuse(target, f"an assignment to '{ast.unparse(target)}'")
 
-    def _assignment(self, node: ast.Assign, target: ast.expr, value: ast.expr, top: bool) -> list[ast.stmt]:
+    def _assignment(self, node: ast.Assign, target: ast.expr, value: ast.expr, top: bool, step: bool) -> list[ast.stmt]:
         single = target.id if top and isinstance(target, ast.Name) else None
         if (vector := self.vector(value)) is not None:
             if single is None:
@@ -242,10 +254,12 @@ class _AggregateReader(VectorReader):
         fixed, plain = self.is_fixed(value), self.is_of(value)
         node.value = self.expression(value)
         self._set(target)
-        if fixed and single is not None:
-            self.prelude.append(copy.deepcopy(node))
-            self.collecting.add(single)
-            self.plain |= {single} if plain else set()
+        constants = self.prelude if top else self.around.constants if step and self.around is not None else None
+        if fixed and constants is not None and isinstance(target, ast.Name):
+            constants.append(copy.deepcopy(node))
+            self.collecting.add(target.id)
+            self.rounded |= {target.id} if self.is_rounded(value) else set()
+            self.plain |= {target.id} if plain else set()
         return [node]
 
     def _kept(self, name: str, value: ast.expr) -> ast.expr:
@@ -259,7 +273,8 @@ class _AggregateReader(VectorReader):
         """The loop over fixed values, whose body may have sums for each of them."""
         if self.around is not None or not isinstance(target, ast.Name) or not self.is_fixed(values):
             return None
-        if target.id in stored_in(body) or self.outside("enumerate") is not enumerate:
+        named = {node.id for node in ast.walk(values) if isinstance(node, ast.Name)}
+        if stored_in(body) & {target.id, *named} or self.outside("enumerate") is not enumerate:
             return None
         return _FixedLoop(copy.deepcopy(target), copy.deepcopy(values))
 
@@ -269,56 +284,29 @@ class _AggregateReader(VectorReader):
         target = ast.Tuple([ast.Name(loop.counter, ast.Store()), loop.target], ast.Store())
         return target, ast.Call(ast.Name("enumerate", ast.Load()), [values], [])
 
-    def _collected(self, node: ast.For, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    def _collected(self, node: ast.For) -> list[ast.stmt]:
         """The loop over records that adds up functions of one: what it collects takes the values of sums."""
         target = node.target
         if not isinstance(target, ast.Name) or target.id in self.vectors or target.id in self.plain:
             self.refuse(node, "a loop variable that is not a name of its own")
         taken = self.plain | self.collecting | self.parameters | set(self.vectors)
         added = {assigned_name(each.target) for each in ast.walk(node) if isinstance(each, ast.AugAssign)}
+        if self.around is not None:  # what a step did not set itself, it would add to after others
+            taken, added = taken | self.around.names, added & self.around.names
         numbers, self.plain = self.plain & added, self.plain - added  # they are no constants in the loop
-        changed: dict[str, None] = {}
-        self._collects(body, _Collected(numbers, self.collecting & added - numbers, taken), {target.id}, changed)
-        self.prelude.append(node)
-        names = [ast.Name(name, ast.Load()) for name in changed]
+        lists = set() if self.means else self.collecting & added - numbers
+        changed = collected_names(self, node, target.id, Collected(numbers, lists, self.rounded, taken))
+        names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in changed]
         for name in changed:
             self._forget(name)
         self.spent |= stored_in([node]) - set(changed)
         if self.means:
-            self.totals |= {name.id: self._kept(f"total of {name.id}", name) for name in names}
+            self.prelude.append(node)
+            self.totals |= {name: self._kept(f"total of {name}", ast.Name(name, ast.Load())) for name in changed}
             return []
-        kept = self._block(ast.Tuple(list(names), ast.Load()), node)
-        return [
-            ast.copy_location(ast.Assign([ast.Tuple([stored_name(name) for name in names], ast.Store())], kept), node)
-        ]
-
-    def _collects(
-        self, body: Sequence[ast.stmt], collected: _Collected, known: set[str], changed: dict[str, None]
-    ) -> None:
-        """`known` are the names of what follows from one record; those that a branch sets are known there alone."""
-        for node in body:
-            match node:
-                case ast.Pass() | ast.Continue():
-                    continue
-                case ast.If(test=test, body=inner, orelse=orelse) if self.is_of(test, known):
-                    self._collects(inner, collected, set(known), changed)
-                    self._collects(orelse, collected, set(known), changed)
-                    continue
-                case ast.AugAssign(target=ast.Name(id=name), op=ast.Add() | ast.Sub(), value=value):
-                    if name in collected.numbers and self.is_of(value, known):
-                        changed[name] = None
-                        continue
-                case ast.AugAssign(
-                    target=ast.Subscript(value=ast.Name(id=name), slice=index), op=ast.Add() | ast.Sub(), value=value
-                ) if not self.means:
-                    if name in collected.lists and self.is_of(index, known) and self.is_of(value, known):
-                        changed[name] = None
-                        continue
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    if name not in collected.taken and self.is_of(value, known):
-                        known.add(name)
-                        continue
-            self.refuse(node, f"'{ast.unparse(node).splitlines()[0]}' in a loop over the records")
+        kept = self._block(ast.Tuple(names, ast.Load()), node, node)
+        stored: list[ast.expr] = [ast.Name(name, ast.Store()) for name in changed]
+        return [ast.copy_location(ast.Assign([ast.Tuple(stored, ast.Store())], kept), node)]
 
     # -------------------------------------------------------------------------------------------- expressions
 
@@ -351,13 +339,7 @@ class _AggregateReader(VectorReader):
         return self.refuse(node, f"'{ast.unparse(node)}'")
 
     def _name(self, node: ast.Name, name: str) -> ast.expr:
-        if (
-            name == self.rng
-            or name in self.vectors
-            or name in self.degrees
-            or name in self.totals
-            or name in self.spent
-        ):
+        if name in {self.rng, *self.vectors, *self.degrees, *self.totals, *self.spent}:
             self.refuse(node, f"{name} as a value")
         if not (name in self.assigned or name in self.parameters or self.is_fixed(node)):
             self.refuse(node, f"{name}, which is not a plain constant")
@@ -450,15 +432,23 @@ class _AggregateReader(VectorReader):
         total = self.averaged(node)
         return None if total is None else self._block(total, node)
 
-    def _block(self, value: ast.expr, node: ast.expr | ast.stmt) -> ast.expr:
-        """The place of sums in the rest of the code; within a loop over fixed values, of the sums for each of these."""
+    def _block(self, value: ast.expr, node: ast.expr | ast.stmt, before: ast.stmt | None = None) -> ast.expr:
+        """The place of sums in the rest of the code, which are known after a statement; within a loop over fixed
+        values, of the sums for each of these."""
         loop, name = self.around, _block(self.blocks)
         self.blocks += 1
+        first = [] if before is None else [before]
+        used = {inner.id for each in [value, *first] for inner in ast.walk(each) if isinstance(inner, ast.Name)}
         found: ast.expr = ast.Name(name, ast.Load())
-        if loop is not None and any(isinstance(n, ast.Name) and n.id == loop.target.id for n in ast.walk(value)):
-            value = ast.ListComp(value, [ast.comprehension(loop.target, loop.values, [], 0)])
+        if loop is not None and used & loop.names:
+            self._kept(name, ast.List([], ast.Load()))
+            appended = ast.Call(ast.Attribute(found, "append", ast.Load()), [value], [])
+            steps = copy.deepcopy([*loop.constants, *first, ast.Expr(appended)])
+            self.prelude.append(ast.For(stored_name(loop.target), copy.deepcopy(loop.values), steps, []))
             found = ast.Subscript(found, ast.Name(loop.counter, ast.Load()), ast.Load())
-        self._kept(name, value)
+        else:
+            self.prelude += copy.deepcopy(first)
+            self._kept(name, value)
         return ast.copy_location(found, node)
 
     def is_of(self, node: ast.expr, names: Any = ()) -> bool:

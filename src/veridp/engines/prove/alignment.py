@@ -38,8 +38,9 @@ from veridp.kernel.path import Path
 from veridp.kernel.replay import Replayed
 from veridp.kernel.symbols import Noise, count_text
 from veridp.mechanism import Mechanism
-from veridp.notions import TradeoffCurve, tradeoff_of
+from veridp.notions import ApproximateBound
 from veridp.presentation import Presentable
+from veridp.tradeoff import TradeoffCurve, tradeoff_of
 from veridp_check.records import Seen
 
 # ---------------------------------------------------------------------------------------------------- alignment search
@@ -52,6 +53,7 @@ from veridp_check.records import Seen
 
 
 MAX_MIXED_ENTRIES = 2  # mixed entries: their corners are gone through at once
+PRICED_DELTA = 1e-3  # for which shifts are looked for, where a pure ε is known
 MANY_WHOLE = 5  # mixed entries that may move by -1, 0 or 1: past this their whole differences are not gone through
 
 
@@ -145,12 +147,14 @@ def _go_through_corners(wanted: Sequence[_Wanted]) -> None:
 
 
 def _at_one_price(task: ShiftProblem, shifts: tuple[Shift, ...]) -> tuple[Shift, ...]:
-    """The shifts, each at what all of them and their means cost at most, where that is less than the dearest costs."""
+    """The shifts, each at what all of them and their means cost at most, where that is less than the dearest costs, or
+    means may cost more."""
     moves = [shift.moves for shift in shifts if shift.moves is not None]
     if len(moves) < len(shifts):
         return shifts
     flat = task.cost_up_to(list(zip(*moves, strict=True)))
-    return tuple(replace(s, cost=flat) for s in shifts) if flat < max(s.cost for s in shifts) else shifts
+    at_once = not task.convex or flat < max(s.cost for s in shifts)
+    return tuple(replace(s, cost=flat) for s in shifts) if at_once else shifts
 
 
 def _find_rules(wanted: Sequence[_Wanted]) -> None:
@@ -257,10 +261,8 @@ class Proof(Presentable, ABC):
         return f"({self.epsilon:.6g}, {self.at_delta:.6g})-DP" if self.at_delta else f"{self.epsilon:.6g}-DP"
 
     def delta(self, epsilon: float) -> float:
-        """The δ that is proved at an ε. For pure ε it is that of randomised response (Kairouz, Oh, Viswanath 2015)."""
-        if math.isinf(self.epsilon):
-            return 1.0
-        return max((1 - math.exp(epsilon - self.epsilon)) / (1 + math.exp(-self.epsilon)), 0.0)
+        """The δ that is proved at an ε: that of randomised response, and of a leak (Kairouz, Oh, Viswanath 2015)."""
+        return 1.0 if math.isinf(self.epsilon) else ApproximateBound(self.epsilon, self.at_delta).delta(epsilon)
 
     @property
     def exact_notions(self) -> Mapping[str, Fraction | float | None]:
@@ -283,6 +285,11 @@ class Proof(Presentable, ABC):
     def rdp(self, alpha: float) -> float:
         """The Rényi divergence of this order that follows: no more than zCDP says, nor than pure ε."""
         return min(self.rho * alpha, math.inf if self.at_delta else self.epsilon)
+
+    @property
+    def profile(self) -> tuple[tuple[float, float], ...]:
+        """Points (ε, δ) that it states beside the first: a proof gives them where it is asked for δ."""
+        return ()
 
     def tradeoff(self) -> TradeoffCurve:
         """The trade-off curve that follows: no test between neighbours has errors below it."""
@@ -436,6 +443,17 @@ class AlignmentProof(Proof):
         )
 
         return certificate_of(self)
+
+    def tradeoff(self) -> TradeoffCurve:
+        """The same; of a pure ε, where the losses of the noise are priced by how they are distributed."""
+        if math.isinf(self.epsilon) or self.at_delta:
+            return super().tradeoff()
+        from veridp.engines.prove.divergence import prove_by_divergence
+
+        found = prove_by_divergence(
+            self.mechanism, self.size, (), self.polytopes, PRICED_DELTA, self.records, self.events
+        )
+        return tradeoff_of(replace(found, epsilon=self.epsilon, exact_epsilon=self.exact_epsilon, at_delta=0.0))
 
     @property
     def corners(self) -> int:

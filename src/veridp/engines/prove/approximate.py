@@ -20,6 +20,7 @@ from flint import arb, ctx
 from veridp.engines.prove.alignment import CornerShifts, cheapest
 from veridp.engines.prove.cases import OutputPart
 from veridp.engines.prove.certificate import decimal_above
+from veridp.engines.prove.corner_losses import loss_of
 from veridp.engines.prove.coupling_search import (
     NO_DIFFERENCE,
     NO_LOSS,
@@ -34,14 +35,23 @@ from veridp.engines.prove.divergence import (
     PRECISION,
     GroupLoss,
     least_where,
-    loss_of,
     normal_below,
     whole_moves,
 )
 from veridp.engines.prove.events import WeightedEvent
 from veridp.engines.prove.opaque import has_opaque
 from veridp.kernel.expressions import Condition
-from veridp.kernel.noise import Laplace, Normal
+from veridp.kernel.noise import (
+    Binomial,
+    Exponential,
+    Geometric,
+    Gumbel,
+    Integers,
+    Laplace,
+    Logistic,
+    Normal,
+    Uniform,
+)
 from veridp.kernel.output import Template
 from veridp.kernel.retries import ends_of
 from veridp.kernel.symbols import Noise
@@ -49,6 +59,8 @@ from veridp.numerics.balls import ball
 
 CHANCE_ROUNDING = 1e-11  # relative, of a probability that was computed in floats
 WEIGHT_EXCESS = 1e-9  # relative, that may be paid: more than what such rounding makes of two weights that are the same
+# Noise of which the checker knows how likely it is to lie between two numbers.
+CHECKED = (Laplace, Normal, Exponential, Gumbel, Logistic, Uniform, Integers, Geometric, Binomial)
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,8 @@ def _raised(epsilon: float) -> Fraction:
 
 def _ways(output: Template, left: OutputPart, right: OutputPart) -> list[_Way]:
     sources = {i: _integrated(piece, 1) for i, piece in left.by_output[output].items()}
-    targets = {j: _integrated(piece, -1) for j, piece in right.by_output.get(output, {}).items()}
+    least = {j: _integrated(piece, -1) for j, piece in right.by_output.get(output, {}).items()}
+    targets = {j: piece for j, piece in least.items() if piece.weight}
     pieces = [*sources.values(), *targets.values()]
     likely = sum(_bounds(piece)[1] for piece in sources.values())
     found = [_Way(lambda _: likely)]
@@ -121,38 +134,42 @@ def _ways(output: Template, left: OutputPart, right: OutputPart) -> list[_Way]:
         return found
     pure = couple_output(output, sources, targets, NO_DIFFERENCE, (), same=False, right=right.pieces)
     if pure.loss is not None and pure.transports:
-        least = pure.loss.epsilon
-        found.append(_Way(lambda epsilon: 0.0 if epsilon >= least else math.inf, pure.transports, pure.loss))
+        enough = pure.loss.epsilon
+        found.append(_Way(lambda epsilon: 0.0 if epsilon >= enough else math.inf, pure.transports, pure.loss))
     shifted = _shifted(sources, targets)
     return found if shifted is None else [*found, shifted]
 
 
 def _shifted(sources: Mapping[int, WeightedEvent], targets: Mapping[int, WeightedEvent]) -> _Way | None:
-    """Each event shifted into one of its own; None where that cannot be. What it has more than that one is paid."""
+    """Each event shifted into one of its own, as likely as itself where there is one; None where that cannot be."""
     transports: list[Transport] = []
     losses: list[_ShiftedEvent] = []
     free = dict(targets)
     for i, source in sources.items():
         tasks = {j: shift_problem(source, target, NO_DIFFERENCE, (), with_delta=True) for j, target in free.items()}
+        known = {j: task for j, task in tasks.items() if task is not None}
         enough = source.weight * (1 - Fraction(WEIGHT_EXCESS))
-        tasks = {j: task for j, task in tasks.items() if task is not None and enough <= free[j].weight}
-        known = [task for task in tasks.values() if task is not None]
-        best = min(zip(tasks, cheapest(known), strict=True), key=lambda each: each[1].cost, default=None)
+        best = min(
+            zip(known, cheapest(list(known.values())), strict=True),
+            key=lambda each: (math.isinf(each[1].cost), enough > free[each[0]].weight, each[1].cost),
+            default=None,
+        )
         if best is None or math.isinf(best[1].cost) or not isinstance(best[1].form, CornerShifts):
             return None
-        excess = max(source.weight - free.pop(best[0]).weight, Fraction(0))
+        target = free.pop(best[0])
+        gained = CouplingLoss(Fraction(0), source.weight / target.weight).epsilon if target.weight else math.inf
         transports.append(Transport(i, best[0], Fraction(1), best[1]))
-        losses.append(_ShiftedEvent(source, tuple(best[1].shift.moves or ()), float(excess)))
+        losses.append(_ShiftedEvent(source, tuple(best[1].shift.moves or ()), -gained))
     return _Way(lambda epsilon: sum(each.paid(epsilon) for each in losses), tuple(transports))
 
 
 @dataclass(frozen=True)
 class _ShiftedEvent:
-    """An event whose noise is moved, and how much more likely it is than what it becomes."""
+    """An event whose noise is moved; and by how much its loss is less, since it becomes one with another weight."""
 
     source: WeightedEvent
     moves: tuple[Fraction, ...]
-    excess: float
+    room: float
 
     @cached_property
     def loss(self) -> GroupLoss:
@@ -160,9 +177,11 @@ class _ShiftedEvent:
         return GroupLoss(loss_of(self.source.noises, self.moves), tuple(moved), whole=whole_moves(moved))
 
     def paid(self, epsilon: float) -> float:
-        whole = max(float(self.loss.delta(arb(min(epsilon, LARGEST_EPSILON)))), 0.0)
-        share = min(whole, self._within(Fraction(epsilon))) if epsilon <= LARGEST_EPSILON else whole
-        return float(self.source.weight) * share + self.excess
+        if math.isinf(self.room):
+            return float(self.source.weight)
+        at = min(epsilon, LARGEST_EPSILON) + self.room
+        whole = max(float(self.loss.delta(arb(at))), 0.0)
+        return float(self.source.weight) * min(whole, self._within(Fraction(at)))
 
     def _within(self, epsilon: Fraction) -> float:
         """What is paid within the conditions on each noise alone, where one of them moves; else 1."""
@@ -174,13 +193,13 @@ class _ShiftedEvent:
             if len(self.loss.moving) > 1 or not isinstance(law, Laplace | Normal):
                 return 1.0
             found *= _delta_within(law, move, ends_of(noise, self._own(noise)), epsilon) * (1 + CHANCE_ROUNDING)
-        return found
+        return found if any(self.moves) else found * max(-math.expm1(min(float(epsilon), 1.0)), 0.0)
 
     @cached_property
     def _still(self) -> float:
         """The probability of the conditions on noise that does not move, on each alone."""
         still = [noise for noise, move in zip(self.source.noises, self.moves, strict=True) if not move]
-        return math.prod(_chance(n, own) * (1 + CHANCE_ROUNDING) for n in still if (own := self._own(n)))
+        return math.prod(_chance(n, own)[1] for n in still if (own := self._own(n)))
 
     def _own(self, noise: Noise) -> list[Condition]:
         return [c for c in self.source.conditions if set(c.slack.terms) == {noise}]
@@ -191,7 +210,8 @@ def _delta_within(
 ) -> float:
     """E[(1 - e^(ε - L))₊] where the noise lies between the ends. Its loss exceeds ε on one side of a point.
 
-    Of normal noise the loss is ε at εσ²/Δ - Δ/2, and of Laplace noise at (εb - |Δ|)/2 in the direction of Δ.
+    Of normal noise the loss is ε at εσ²/Δ - Δ/2, and of Laplace noise at (εb - |Δ|)/2 in the direction of Δ. That of
+    Laplace noise is never below -|Δ|/b.
     """
     scale, (low, high) = Fraction(noise.scale), ends
     if isinstance(noise, Laplace) and epsilon >= abs(move) / scale:
@@ -199,7 +219,9 @@ def _delta_within(
     turn = epsilon * scale**2 / move - move / 2
     if isinstance(noise, Laplace):
         turn = (epsilon * scale - abs(move)) / 2 * (1 if move > 0 else -1)
-    if move > 0:
+    if isinstance(noise, Laplace) and epsilon <= -abs(move) / scale:
+        pass
+    elif move > 0:
         low = turn if low is None else max(low, turn)
     else:
         high = turn if high is None else min(high, turn)
@@ -235,7 +257,7 @@ def _integrated(piece: WeightedEvent, way: int) -> WeightedEvent:
         if released or not all(map(_is_alone, asked)):
             kept.append(noise)
         elif asked:
-            weight *= Fraction(_chance(noise, asked) * (1 + way * CHANCE_ROUNDING))
+            weight *= Fraction(_chance(noise, asked)[way > 0])
     conditions = [c for c in piece.conditions if not _is_alone(c) or set(c.slack.terms) <= set(kept)]
     return WeightedEvent(piece.event, weight, tuple(kept), tuple(conditions))
 
@@ -251,13 +273,17 @@ def _bounds(piece: WeightedEvent) -> tuple[float, float]:
     for noise in piece.noises:
         own = [condition for condition in piece.conditions if set(condition.slack.terms) == {noise}]
         if own:
-            chance = _chance(noise, own)
-            low, high = low * chance, high * chance
+            least, most = _chance(noise, own)
+            low, high = low * least, high * most
     known = all(map(_is_alone, piece.conditions))
     return (low * (1 - CHANCE_ROUNDING) if known else 0.0), min(high * (1 + CHANCE_ROUNDING), 1.0)
 
 
-def _chance(noise: Noise, conditions: Sequence[Condition]) -> float:
+def _chance(noise: Noise, conditions: Sequence[Condition]) -> tuple[float, float]:
+    """Numbers that the probability of these conditions lies between; 0 and 1 where the checker knows no better."""
+    if not isinstance(noise.distribution, CHECKED):
+        return 0.0, 1.0
     low, high = ends_of(noise, conditions)
     ends = (-math.inf if low is None else float(low)), (math.inf if high is None else float(high))
-    return float(np.exp(noise.distribution.log_between(np.array([ends[0]]), np.array([ends[1]]))[0]))
+    chance = float(np.exp(noise.distribution.log_between(np.array([ends[0]]), np.array([ends[1]]))[0]))
+    return chance * (1 - CHANCE_ROUNDING), chance * (1 + CHANCE_ROUNDING)

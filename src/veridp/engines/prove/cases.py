@@ -188,13 +188,17 @@ def neighbouring(adjacency: Adjacency, values: Sequence[Any]) -> list[tuple[int,
     return sorted([*found, *((b, a) for a, b in found)])
 
 
-def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[DataCase]:
-    """What the mechanism does on each of the values: in parts, where it falls into the same on all of them."""
+def value_cases(mechanism: Mechanism, values: Sequence[Any], *, joined: bool = False) -> list[DataCase]:
+    """What the mechanism does on each of the values: in parts, where it falls into the same on all of them.
+
+    `joined` makes one part of the entries in which nothing is undecided: δ is least for all of their noise together.
+    """
     deferred: list[Sequence[Path]] = []
     apart: list[tuple[str, tuple[OutputPart, ...]] | None] = [None]
-    if _independent_parts(ended(explored(mechanism, values[0], defer=True))) is not None:
-        deferred = explored_values(mechanism, values, defer=True)
-        apart = [_independent_parts(paths) for paths in deferred]
+    first = explored(mechanism, values[0], defer=True, choosing=True)
+    if _independent_parts(ended(first), joined) is not None:
+        deferred = explored_values(mechanism, values, defer=True, choosing=True)
+        apart = [_independent_parts(paths, joined) for paths in deferred]
     shapes = {None if parts is None else (parts[0], tuple(part.entries for part in parts[1])) for parts in apart}
     if len(shapes) == 1 and None not in shapes:
         found = zip(values, apart, strict=True)
@@ -208,18 +212,26 @@ def value_cases(mechanism: Mechanism, values: Sequence[Any]) -> list[DataCase]:
 
 
 def _is_undecided(path: Path) -> bool:
-    return any(isinstance(leaf, Condition | Select) for leaf in leaves(path.output))
+    return any(map(_is_open, leaves(path.output)))
 
 
-def _independent_parts(paths: Sequence[Path]) -> tuple[str, tuple[OutputPart, ...]] | None:
-    """The shape of the output and its parts, where there is one path and its entries hang together in groups.
+def _is_open(leaf: Any) -> bool:
+    return isinstance(leaf, Condition | Select)
 
-    None where there are several paths, or one group only.
+
+def _independent_parts(paths: Sequence[Path], joined: bool) -> tuple[str, tuple[OutputPart, ...]] | None:
+    """The shape of the output and its parts, where there is one path and its entries share noise only in groups.
+
+    None where there are several paths, or one group only. If `joined`, groups with nothing undecided are one.
     """
     if len(paths) != 1 or paths[0].forks:
         return None
     entries = entries_of(paths[0].output)
     groups = components([symbols_of(entry) for entry in entries])
+    if joined:
+        settled = [group for group in groups if not any(_is_open(leaf) for k in group for leaf in leaves(entries[k]))]
+        rest = [group for group in groups if group not in settled]
+        groups = [*filter(None, [sorted(itertools.chain(*settled))]), *rest]
     if len(groups) < 2:
         return None
     parts = tuple(OutputPart(tuple(group), _events_of_entries([entries[k] for k in group])) for group in groups)

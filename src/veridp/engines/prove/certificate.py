@@ -15,23 +15,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from veridp.adjacency import Box, Polytope
+from veridp.claim import CLAIM_TOLERANCE
 from veridp.engines.prove.alignment import Alignment, CornerShifts, weight_cost
 from veridp.engines.prove.cases import certified_word, interval_of
 from veridp.engines.prove.events import NoiseEvent, entry_of, name_of
+from veridp.engines.prove.formulas import formulas_document
 from veridp.engines.prove.opaque import Opaque
 from veridp.engines.prove.records import records_document
-from veridp.engines.prove.shifts import Rule, Shift
+from veridp.engines.prove.shifts import Rule, Shift, cost_of
 from veridp.engines.prove.weight_slope import DataWeight
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition
-from veridp.kernel.output import DictItems, Raised, identity, is_finite_number, leaf_key, leaf_text
+from veridp.kernel.output import DictItems, Raised, is_finite_number, leaf_key, leaf_text
+from veridp.kernel.returned import identity
 from veridp.kernel.symbols import Derived, Noise
 from veridp.kernel.weights import ExponentialSum
 from veridp.mechanism import Mechanism
 from veridp.notions import RenyiDP
+from veridp.tradeoff import TradeoffCurve
 from veridp_check.alignment_checker import loss_range
 from veridp_check.alignment_reader import read_alignment
 from veridp_check.document import NUMERIC
+from veridp_check.formulas import FormulaMap
 from veridp_check.records import Seen
 
 if TYPE_CHECKING:
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
 FORMAT = "veridp-certificate"
 VERSION = 3
 WIDTH = 110  # of a line of the file, where the value can be split
+LEAST_DELTA = 1e-18  # far more than the absolute rounding of a δ, far less than that of a trade-off curve
 UPWARDS = 1 + 1e-12  # far more than the rounding of a logarithm, far less than anybody minds
 
 Json = str | int | None | Sequence["Json"] | Mapping[str, "Json"]
@@ -72,10 +78,16 @@ def divergence_certificate(proof: DivergenceProof) -> dict[str, Json]:
     """The same for a proof of (ε, δ): its shifts have no costs of their own."""
     notions = {name: None if value is None else str(value) for name, value in proof.exact_notions.items()}
     stated: dict[str, Json] = {"delta": str(Fraction(proof.at_delta)), **notions}
+    point = proof.epsilon, proof.at_delta
     if proof.claim is not None and isinstance(proof.claim.notion, RenyiDP) and proof.is_known:
         stated["rdp"] = [
             [str(Fraction(order)), str(Fraction(proof.divergence(order)))] for order in proof.claim.notion.orders
         ]
+    lines = None
+    if proof.claim is not None and isinstance(proof.claim.notion, TradeoffCurve) and not proof.claim.covers(*point):
+        lines = proof.claim.notion.raised(CLAIM_TOLERANCE).lines_from([point], proof.delta)
+    if lines:
+        stated["profile"] = [[str(Fraction(e)), str(Fraction(d * UPWARDS + LEAST_DELTA))] for e, d in lines]
     return {**_document(proof, "divergence", proof.exact_epsilon), **stated}
 
 
@@ -186,8 +198,12 @@ def header(
         "size": 1 if relation.single else size,  # one person's value
         "domain": None if domain is None else [str(end) for end in domain],
         "epsilon": str(epsilon),
-        **({"records": records_document(records)} if records else {}),
+        **({"records": [_seen(each) for each in records]} if records else {}),
     }
+
+
+def _seen(records: Seen) -> Json:
+    return formulas_document(records) if isinstance(records, FormulaMap) else records_document(records)
 
 
 def _document(proof: AlignmentProof, kind: str, epsilon: Fraction | None) -> dict[str, Json]:
@@ -236,7 +252,7 @@ def carried_document(noises: Sequence[Noise], alignment: Alignment, *, priced: b
     table: list[Json] = [
         {
             "moves": [str(move) for move in shift.moves or ()],
-            **({"cost": str(_shift_cost(noises, shift))} if priced else {}),
+            **({"cost": str(_shift_cost(noises, shift, form.shifts))} if priced else {}),
         }
         for shift in form.shifts
     ]
@@ -247,13 +263,17 @@ def stated_cost(noises: Sequence[Noise], alignment: Alignment) -> Fraction:
     """What the alignment costs at most, as it is written down."""
     form = alignment.form
     if isinstance(form, CornerShifts):
-        return max(_shift_cost(noises, shift) for shift in form.shifts)
+        return max(_shift_cost(noises, shift, form.shifts) for shift in form.shifts)
     moved = [bool(c or slopes) for c, slopes in zip(form.constants, form.slopes, strict=True)]
     return _rounded_up(noises, moved, alignment.cost)
 
 
-def _shift_cost(noises: Sequence[Noise], shift: Shift) -> Fraction:
-    return _rounded_up(noises, [bool(move) for move in shift.moves or ()], shift.cost)
+def _shift_cost(noises: Sequence[Noise], shift: Shift, table: Sequence[Shift]) -> Fraction:
+    """What a shift is said to cost: its own cost, or what all of the table cost at once."""
+    own = cost_of([noise.distribution.price for noise in noises], shift.moves or (Fraction(0),) * len(noises))
+    stated = [shift] if shift.cost == own else table
+    moved = [any(moves) for moves in zip(*(each.moves or () for each in stated), strict=True)]
+    return _rounded_up(noises, moved, shift.cost)
 
 
 def _rounded_up(noises: Sequence[Noise], moved: Sequence[bool], cost: Fraction | float) -> Fraction:

@@ -45,10 +45,13 @@ from veridp.engines.prove.opaque import has_opaque, pointwise_ratio
 from veridp.engines.prove.records import bounds_on
 from veridp.engines.prove.regions import are_neighbours, region_cases
 from veridp.errors import BadInput, NotExplorable
+from veridp.kernel.loops import Loops
 from veridp.kernel.path import Path
 from veridp.kernel.symbols import number_text
 from veridp.mechanism import Mechanism
 from veridp_check.records import Seen
+
+FEW_VALUES = 4  # all of which are looked at at once
 
 # ------------------------------------------------------------------------------------------------------------ coupling
 # Proofs by couplings: the cases of a mechanism, which of them are neighbours, and what each pair loses.
@@ -177,12 +180,26 @@ class CouplingProof(Proof):
 
 
 def prove_on_values(mechanism: Mechanism, size: int, delta: float = 0.0) -> CouplingProof:
-    """The smallest ε at this δ that couplings prove for all neighbours over the finite domain."""
+    """The smallest ε at this δ that couplings prove for all neighbours over the finite domain.
+
+    Of a mechanism that retries, which takes long to explore, two neighbours are looked at first: if there is no proof
+    for these, there is none for all.
+    """
     values = values_of(mechanism, size)
-    cases = _shared(value_cases(mechanism, values))
     neighbours = neighbouring(mechanism.adjacency, values)
     if not neighbours:
         raise NotExplorable(f"{mechanism.name}: no neighbours in its domain under {mechanism.adjacency}")
+    if not delta and len(values) > FEW_VALUES and Loops.of(mechanism.bound()) is not None:
+        first = _proof_of(mechanism, size, delta, [values[k] for k in neighbours[-1]], [(0, 1), (1, 0)])
+        if first.epsilon == math.inf:
+            return first
+    return _proof_of(mechanism, size, delta, values, neighbours)
+
+
+def _proof_of(
+    mechanism: Mechanism, size: int, delta: float, values: Sequence[Any], neighbours: Sequence[tuple[int, int]]
+) -> CouplingProof:
+    cases = _shared(value_cases(mechanism, values, joined=bool(delta)))
     parts = {(a, b): list(zip(cases[a].parts, cases[b].parts, strict=True)) for a, b in neighbours}
     pure = cache(partial(couple, polytope=NO_DIFFERENCE))  # records in another order have the same parts
 

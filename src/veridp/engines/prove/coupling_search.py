@@ -43,7 +43,7 @@ class CouplingLoss:
     @property
     def epsilon(self) -> float:
         excess = self.ratio - 1
-        return float(self.cost) + (math.log1p(excess) if excess < 1 else _log(self.ratio))
+        return float(self.cost) + (math.log1p(excess) if abs(excess) < 0.5 else _log(self.ratio))
 
     @property
     def order(self) -> tuple[float, bool, Fraction]:

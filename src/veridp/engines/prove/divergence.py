@@ -8,35 +8,39 @@ several, the largest of their losses counts. `veridp_check.divergence_checker` h
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from flint import arb, ctx
 
-from veridp.adjacency import Box, Polytope
+from veridp.adjacency import Polytope
 from veridp.engines.prove.alignment import (
     Alignment,
     AlignmentProof,
-    CornerShifts,
     cheapest_alignments,
     weight_cost,
     whole_between_corners,
 )
 from veridp.engines.prove.common_shifts import common_alignments, moves_freely, shared_alignments
+from veridp.engines.prove.corner_losses import (
+    Column,
+    bound_over,
+    columns_of,
+    farthest,
+    prices_of,
+    squares_of,
+    worst_of,
+)
 from veridp.engines.prove.events import NoiseEvent, events_of
 from veridp.engines.prove.explanation import Blame, moved_text
 from veridp.engines.prove.shifts import (
-    MAX_CORNER_ENTRIES,
     Rule,
-    bounds_of,
-    linked_noises,
 )
 from veridp.kernel.distributions import LossBound
 from veridp.kernel.noise import DiscreteGaussian, Laplace, Normal
@@ -71,6 +75,7 @@ class GroupLoss:
     weighted: bool = False  # whether the weights of the events depend on the data
     prices: tuple[tuple[Fraction, int], ...] = ()  # of Laplace noise, and how much moves at each, beside normal noise
     whole: tuple[tuple[DiscreteGaussian, int], ...] = ()  # noise that moves, and how far, where it is all such noise
+    squares: Fraction | None = None  # Σ p² of Laplace and normal noise that moves by p scales, where it is all such
 
     @cached_property
     def _sum(self) -> LossSum | None:
@@ -104,15 +109,13 @@ class GroupLoss:
 
     @property
     def rho(self) -> Fraction:
-        """The zCDP of a loss that is bounded on both sides: of all noise together, or of several Laplace numbers.
+        """The zCDP of a loss that is bounded on both sides: Σ p²/2 of Laplace and normal noise, else of all together.
 
         That of discrete Gaussian noise is Δ²/2v (Canonne, Kamath and Steinke 2020, Proposition 5).
         """
         if self.whole:
             return sum((move**2 / (2 * Fraction(noise.variance)) for noise, move in self.whole), start=Fraction(0))
-        together = (self.bound.pure**2 + self.bound.squared) / 2
-        apart = sum((price**2 * count / 2 for price, count in self.prices), start=self.bound.squared / 2)
-        return min(together, apart) if self.prices else together
+        return (self.bound.pure**2 + self.bound.squared if self.squares is None else self.squares) / 2
 
     @property
     def is_known(self) -> bool:
@@ -161,6 +164,11 @@ class GroupLoss:
             return found.min(arb(self._sum.delta(float(epsilon)) * SUM_ROUNDING))
         mu = squared.sqrt()
         return lost + normal_below(mu / 2 - left / mu) - left.exp() * normal_below(-mu / 2 - left / mu)
+
+
+def _largest_divergence(loss: LargestLoss, alpha: float) -> float:
+    found = loss.divergence_above(Fraction(alpha))
+    return math.inf if found is None else float(found) * (1 + DIVERGENCE_ROUNDING)
 
 
 def _lattice(price: Fraction, step: Fraction, count: int) -> LossLattice:
@@ -216,12 +224,18 @@ class DivergenceProof(AlignmentProof):
 
     @property
     def is_known(self) -> bool:
-        """Whether there is one shift, of Laplace and normal noise alone: then Rényi divergences are known."""
-        return all(len(groups) == 1 and groups[0].is_known for groups in self.losses)
+        """Whether Laplace and normal noise alone move: then Rényi divergences are known, of the largest loss too."""
+        known = all(group.is_known for groups in self.losses for group in groups)
+        pairs = zip(self.losses, self.largest, strict=True)
+        return known and all(len(groups) == 1 or largest is not None for groups, largest in pairs)
 
     def divergence(self, alpha: float) -> float:
         """The Rényi divergence of this order, where it is known: those of independent noise add up."""
-        return max(groups[0].divergence(alpha) for groups in self.losses)
+        pairs = zip(self.losses, self.largest, strict=True)
+        return max(
+            groups[0].divergence(alpha) if largest is None else _largest_divergence(largest, alpha)
+            for groups, largest in pairs
+        )
 
     def rdp(self, alpha: float) -> float:
         return min(super().rdp(alpha), self.divergence(alpha)) if self.is_known else super().rdp(alpha)
@@ -231,7 +245,7 @@ class DivergenceProof(AlignmentProof):
         """What bounds the loss on both sides, where there is one shift for all events over each polytope."""
         if any(len(groups) > 1 or not groups[0].is_two_sided for groups in self.losses):
             return None
-        return _worst([group.bound for groups in self.losses for group in groups])
+        return worst_of([group.bound for groups in self.losses for group in groups])
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -304,8 +318,9 @@ def prove_by_divergence(
 
     Three ways are tried: one shift for all events, the one with the least variance of its loss; the cheapest shift of
     each event by itself, unless all are of numbers alone, which any shift has to keep; and one shift for all events
-    with an extra shift for each, as cheap together as can be. `segments` are polytopes that
-    together are as much as the others, and tell more of which noise moves: they are taken unless they are too many.
+    with an extra shift for each, as cheap together as can be. `preference` says which of them is taken. `segments` are
+    polytopes that together are as much as the others, and tell more of which noise moves: they are taken unless they
+    are too many.
     """
     events = tuple(events_of(paths) if weighted is None else weighted)
     if segments and weighted is None and len(segments) * len(events) <= MAX_SEGMENTS:
@@ -319,10 +334,19 @@ def prove_by_divergence(
     best: DivergenceProof | None = None
     for alignments in tried:
         found = _priced(mechanism, size, events, polytopes, alignments, delta, records, best)
-        best = found if best is None or found.epsilon < best.epsilon else best
+        best = found if best is None or preference(found) < preference(best) else best
     if best is None:
         raise AssertionError("there is always an alignment to try")
     return best
+
+
+def preference(proof: AlignmentProof) -> tuple[bool, float]:
+    """What is least of the proof to choose: one that covers the claim, if that is in another notion than (ε, δ), comes
+    first; then the least ε."""
+    claim = proof.claim
+    if claim is None or claim.notion is None:
+        return False, proof.epsilon
+    return math.isinf(proof.epsilon) or not claim.covers_proof(proof), proof.epsilon
 
 
 def _priced(
@@ -360,8 +384,6 @@ def _largest_losses(proof: DivergenceProof) -> tuple[LargestLoss | None, ...]:
 
 # --------------------------------------------------------------------------------------------------------------- prices
 
-Column = tuple[Any, ...]  # how one noise moves: by a constant and slopes, or at each corner
-
 
 def _losses(
     events: Sequence[NoiseEvent], alignments: Sequence[Alignment], p: int, polytope: Polytope
@@ -374,7 +396,7 @@ def _losses(
     for event, alignment in zip(events, alignments, strict=True):
         form = alignment.form
         shape = "rule" if isinstance(form, Rule) else (form.entries, form.whole)
-        columns = dict(zip(event.noises, _columns(form, len(event.noises)), strict=True))
+        columns = dict(zip(event.noises, columns_of(form, len(event.noises)), strict=True))
         group = next(
             (g for g in groups if g[0] == shape and all(g[1].get(n, c) == c for n, c in columns.items())), None
         )
@@ -385,87 +407,20 @@ def _losses(
         group[2].append(Fraction(weight_cost(event, p)))
     found = []
     for _, columns, weights in groups:
-        moving = tuple(noise for noise, column in columns.items() if _farthest(column, polytope))
-        bound = _bound(columns, polytope) + LossBound(pure=max(weights))
-        whole = whole_moves({noise: _farthest(columns[noise], polytope) for noise in moving})
-        found.append(GroupLoss(bound, moving, max(weights) > 0, _prices(columns, polytope), whole))
+        moving = tuple(noise for noise, column in columns.items() if farthest(column, polytope))
+        bound = bound_over(columns, polytope) + LossBound(pure=max(weights))
+        whole = whole_moves({noise: farthest(columns[noise], polytope) for noise in moving})
+        convex = all(isinstance(noise.distribution, Laplace | Normal) for noise in moving)
+        squares = bound_over(columns, polytope, squares_of).squared if convex else None
+        found.append(GroupLoss(bound, moving, max(weights) > 0, prices_of(columns, polytope), whole, squares))
     return tuple(found)
 
 
-def whole_moves(farthest: Mapping[Noise, Fraction]) -> tuple[tuple[DiscreteGaussian, int], ...]:
+def whole_moves(moves: Mapping[Noise, Fraction]) -> tuple[tuple[DiscreteGaussian, int], ...]:
     """How far discrete Gaussian noise moves; nothing where other noise moves too."""
-    found = [(noise.distribution, int(move)) for noise, move in farthest.items()]
+    found = [(noise.distribution, int(move)) for noise, move in moves.items()]
     every = all(isinstance(law, DiscreteGaussian) for law, _ in found)
     return tuple(found) if every else ()  # type: ignore[arg-type]
-
-
-def _prices(columns: Mapping[Noise, Column], polytope: Polytope) -> tuple[tuple[Fraction, int], ...]:
-    """By how many scales Laplace noise moves at most, and how much of it; nothing where noise moves that is neither
-    that nor normal."""
-    prices = Counter[Fraction]()
-    for noise, column in columns.items():
-        if farthest := _farthest(column, polytope):
-            if isinstance(noise.distribution, Laplace):
-                prices[farthest / noise.distribution.scale] += 1
-            elif not isinstance(noise.distribution, Normal):
-                return ()
-    return tuple(sorted(prices.items()))
-
-
-def _farthest(column: Column, polytope: Polytope) -> Fraction:
-    """How far one noise moves at most."""
-    if _is_rule(column) and isinstance(polytope, Box):
-        return max(map(abs, bounds_of(column[0], dict(column[1]), polytope)))
-    return max(map(abs, column), default=Fraction(0))
-
-
-def _columns(form: CornerShifts | Rule, count: int) -> Iterator[Column]:
-    for k in range(count):
-        if isinstance(form, Rule):
-            yield form.constants[k], tuple(sorted(form.slopes[k].items()))
-        else:
-            yield tuple(shift.moves[k] for shift in form.shifts if shift.moves is not None)
-
-
-def _bound(columns: Mapping[Noise, Column], polytope: Polytope) -> LossBound:
-    """A bound on the loss of the shift at every difference: each part of it is largest at a corner."""
-    noises = list(columns)
-    if not isinstance(polytope, Box) or any(not _is_rule(column) for column in columns.values()):
-        return _worst([loss_of(noises, moves) for moves in zip(*columns.values(), strict=True)])
-    rule = Rule(tuple(c[0] for c in columns.values()), tuple(dict(c[1]) for c in columns.values()))
-    total = LossBound()
-    for group in linked_noises(rule):
-        own = [noises[place] for place in group.places]
-        if len(group.entries) <= MAX_CORNER_ENTRIES:
-            corners = itertools.product(*((polytope.low[i], polytope.high[i]) for i in group.entries))
-            moved = [_moves(rule, group.places, dict(zip(group.entries, corner, strict=True))) for corner in corners]
-            total += _worst([loss_of(own, moves) for moves in moved])
-            continue
-        for place in group.places:
-            ends = bounds_of(rule.constants[place], rule.slopes[place], polytope)
-            total += _worst([loss_of([noises[place]], [end]) for end in ends])
-    return total
-
-
-def _is_rule(column: Column) -> bool:
-    return len(column) == 2 and isinstance(column[1], tuple)
-
-
-def _moves(rule: Rule, places: Sequence[int], difference: Mapping[int, Fraction]) -> list[Fraction]:
-    return [
-        rule.constants[place] + sum((slope * difference[i] for i, slope in rule.slopes[place].items()), Fraction(0))
-        for place in places
-    ]
-
-
-def loss_of(noises: Sequence[Noise], moves: Sequence[Fraction]) -> LossBound:
-    """A bound on the loss of these moves together."""
-    losses = (noise.distribution.shift_loss(move) for noise, move in zip(noises, moves, strict=True) if move)
-    return sum(losses, start=LossBound())
-
-
-def _worst(losses: Sequence[LossBound]) -> LossBound:
-    return reduce(LossBound.or_more, losses, LossBound())
 
 
 def _delta(losses: Sequence[Sequence[GroupLoss]], largest: Sequence[LargestLoss | None], epsilon: arb) -> arb:

@@ -12,11 +12,12 @@ from typing import Any
 
 from veridp.engines.prove.convex import union_if_convex
 from veridp.errors import MechanismFailed, NotExplorable
+from veridp.kernel.coin_gaussian import with_coin_gaussian
 from veridp.kernel.coins import Toss
 from veridp.kernel.decimals import Written
 from veridp.kernel.discrete_laplace import with_discrete_laplace
 from veridp.kernel.distributions import Number
-from veridp.kernel.explore import MAX_PATHS, explore
+from veridp.kernel.explore import MAX_PATHS, walk
 from veridp.kernel.expressions import Affine, Condition, affine
 from veridp.kernel.output import Kind, Raised, Slot, Template
 from veridp.kernel.path import Again, OutputForm, Path, Step, map_leaves
@@ -25,6 +26,7 @@ from veridp.kernel.rejection import with_discrete_gaussians
 from veridp.kernel.replay import RUNS, Listing, Replayed
 from veridp.kernel.retries import probability, without_retries
 from veridp.kernel.site import Site
+from veridp.kernel.staircases import with_staircases
 from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in, is_constant
 from veridp.kernel.text import NoisyText
 from veridp.kernel.truncation import with_truncated_noise
@@ -40,12 +42,15 @@ MANY_REPLAYED = 64  # values past which those that are like others are replayed 
 MOST_SHOWN = 3  # exceptions that a message names
 
 
-def explored(mechanism: Mechanism, data: Any, *, defer: bool = False, max_paths: int = MAX_PATHS) -> Sequence[Path]:
+def explored(
+    mechanism: Mechanism, data: Any, *, defer: bool = False, choosing: bool = False, max_paths: int = MAX_PATHS
+) -> Sequence[Path]:
     """Its paths on the data, which may be open. Nothing may rest on them before they are replayed.
 
-    Loops are followed until they come back: what is proved is proved of these paths as they are `ended`.
+    Loops are followed until they come back: what is proved is proved of these paths as they are `ended`. With
+    `choosing`, branches that only choose an entry of the output leave it undecided.
     """
-    return explore(rational_arguments(mechanism), data, defer=defer, retries=True, max_paths=max_paths)
+    return tuple(walk(rational_arguments(mechanism), data, max_paths, defer, True, True, choosing=choosing))
 
 
 def ended(paths: Sequence[Path]) -> Sequence[Path]:
@@ -56,11 +61,11 @@ def ended(paths: Sequence[Path]) -> Sequence[Path]:
     """
     if any(map(_tosses, paths)):
         check_sampler([paths])
-        sampled = with_discrete_laplace(paths)
+        sampled = with_discrete_laplace(paths) or with_coin_gaussian(paths)
         if sampled is not None:
             return sampled
     accepted = with_truncated_noise(paths) or with_discrete_gaussians(paths)
-    return recognised(without_retries(paths) if accepted is None else accepted)
+    return with_staircases(recognised(without_retries(paths) if accepted is None else accepted))
 
 
 def _tosses(path: Path) -> bool:
@@ -86,7 +91,13 @@ def _step_key(step: Step) -> object:
     if isinstance(step, Noise):
         return step.index, step.distribution
     coin = step.coin.key if isinstance(step, Toss) else None
-    return coin, step.taken, tuple((o.weight, tuple(c.text() for c in o.conditions)) for o in step.options)
+    return coin, step.taken, tuple((o.weight, tuple(map(_condition_key, o.conditions))) for o in step.options)
+
+
+def _condition_key(condition: Condition) -> object:
+    """What tells it from conditions of other runs, to the last digit; its text rounds."""
+    slack = condition.slack
+    return condition.relation, slack.constant, frozenset((symbol.name, c) for symbol, c in slack.terms.items())
 
 
 def check_noise(paths: Sequence[Path]) -> None:
@@ -100,7 +111,9 @@ def check_noise(paths: Sequence[Path]) -> None:
         )
 
 
-def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool = False) -> list[Sequence[Path]]:
+def explored_values(
+    mechanism: Mechanism, values: Sequence[Any], *, defer: bool = False, choosing: bool = False
+) -> list[Sequence[Path]]:
     """Its paths on each of the values, after plain runs agreed with them; the more values, the fewer runs on each.
 
     Of very many values, those where it does the same as on others, as on the same records in another order, have one
@@ -110,14 +123,15 @@ def explored_values(mechanism: Mechanism, values: Sequence[Any], *, defer: bool 
     known: set[tuple[str, ...]] = set()
     first: Sequence[Path] = ()
     for place, value in enumerate(values):
-        paths = explored(mechanism, value, defer=defer)
+        paths = explored(mechanism, value, defer=defer, choosing=choosing)
         first = first or paths
         check_sampler([first, paths])
         found.append(ended(paths))
         check_noise(found[-1])
         text = tuple(map(str, paths))
         runs = 0 if text in known and len(values) > MANY_REPLAYED else max(RUNS // len(values), 1) if place else RUNS
-        replayed(mechanism, value, paths, defer=defer, runs=runs, seed=0 if runs else place)
+        seed = 0 if runs else place
+        replayed(mechanism, value, paths, defer=defer, choosing=choosing, runs=runs, seed=seed)
         known.add(text)
     if all(isinstance(path.output, Raised) for paths in found for path in paths):
         raised = " or ".join(sorted({str(path.output) for paths in found for path in paths})[:MOST_SHOWN])
@@ -132,11 +146,12 @@ def replayed(
     at: Sequence[Any] = (),
     *,
     defer: bool = False,
+    choosing: bool = False,
     runs: int = RUNS,
     seed: int = 0,
 ) -> Replayed:
     """What plain runs, also at these data, say of the paths; ExplorationDisagrees where one contradicts them."""
-    return Listing.of(rational_arguments(mechanism), data, paths, defer).replay(at, runs, seed)
+    return Listing.of(rational_arguments(mechanism), data, paths, defer, choosing).replay(at, runs, seed)
 
 
 def rational_arguments(mechanism: Mechanism) -> Mechanism:

@@ -45,6 +45,8 @@ def moved_text(noise: Noise, move: Fraction) -> str:
 
 def _cost(noise: Noise, move: Fraction) -> str:
     price = noise.distribution.price
+    if not price.convex:
+        return number_text(price.of(move))
     unit = (price.up if move > 0 else price.down) or Fraction(0)
     size = "" if abs(move) == 1 else f"{number_text(abs(move))}·"
     return f"{size}{number_text(unit)}"

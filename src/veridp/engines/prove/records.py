@@ -204,8 +204,8 @@ class _Grid:
         self.cells = [_cells(list(conditions.values()), ends) for conditions in asked]
         if math.prod(map(len, self.cells)) > MAX_CHOICES:
             raise _NotSums
-        self.skeletons = [_Skeleton(path, lambda c: _own_record(c) is not None) for path in paths]
-        self.at: dict[Choice, dict[object, _Skeleton]] = {}
+        self.skeletons = [Skeleton(path, lambda c: _own_record(c) is not None) for path in paths]
+        self.at: dict[Choice, dict[object, Skeleton]] = {}
         for skeleton, conditions in zip(self.skeletons, mine, strict=True):
             allowed = [
                 [k for k, cell in enumerate(cells) if all(_holds(c, cell.inside) for c in asked_here)]
@@ -218,7 +218,7 @@ class _Grid:
             raise _NotSums
 
     @property
-    def base(self) -> dict[object, _Skeleton]:
+    def base(self) -> dict[object, Skeleton]:
         """The paths where every record is in its first cell."""
         return self.at[(0,) * len(self.cells)]
 
@@ -277,7 +277,7 @@ class _Sum:
         return constant == form.constant and {r: own for r, own in data.items() if own} == form.data
 
 
-class _Skeleton:
+class Skeleton:
     """A path without the conditions on single records, or on data; its `key` is what is left but for data and
     constants."""
 
@@ -436,11 +436,11 @@ def mapped(paths: Sequence[Path], size: int, adjacency: str, ends: Ends | None =
     return Summary((seen,), on_values, adjacency)
 
 
-def _table(paths: Sequence[Path]) -> dict[object, _Skeleton]:
+def _table(paths: Sequence[Path]) -> dict[object, Skeleton]:
     """What the mechanism does on the data of one region."""
-    found: dict[object, _Skeleton] = {}
+    found: dict[object, Skeleton] = {}
     for path in paths:
-        skeleton = _Skeleton(path, is_on_data)
+        skeleton = Skeleton(path, is_on_data)
         symbols = [s for expression in skeleton.expressions for s in expression.terms]
         if any(isinstance(s, Derived) or (isinstance(s, Unknown) and s.source is not None) for s in symbols):
             raise _NotSums
@@ -466,9 +466,9 @@ def _on_entries(condition: Condition) -> LinearCondition:
 # ---------------------------------------------------------------------------------------------------- written down
 
 
-def records_document(sums: Sequence[Seen]) -> list[Any]:
-    """The sums, or the function, as a certificate has them."""
-    return [_map(each) if isinstance(each, PiecewiseMap) else _sums(each) for each in sums]
+def records_document(seen: RecordSums | PiecewiseMap) -> dict[str, Any]:
+    """The sums, or the function that is affine on pieces, as a certificate has them."""
+    return _map(seen) if isinstance(seen, PiecewiseMap) else _sums(seen)
 
 
 def _sums(sums: RecordSums) -> dict[str, Any]:

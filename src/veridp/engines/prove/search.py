@@ -23,7 +23,7 @@ from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of
 from veridp.engines.prove.composition import prove_by_composition
 from veridp.engines.prove.coupling import CouplingProof, prove_on_regions, prove_on_values
-from veridp.engines.prove.divergence import prove_by_divergence
+from veridp.engines.prove.divergence import preference, prove_by_divergence
 from veridp.engines.prove.events import (
     NoiseEvent,
     check_noise,
@@ -34,8 +34,9 @@ from veridp.engines.prove.events import (
     releasing_arguments,
     replayed,
 )
+from veridp.engines.prove.formulas import formulated
 from veridp.engines.prove.induction import Induction, prove_for_every_size
-from veridp.engines.prove.records import mapped, summarised, unsummarised
+from veridp.engines.prove.records import Summary, mapped, summarised, unsummarised
 from veridp.engines.prove.redrawn import RedrawnProof, prove_redrawn
 from veridp.engines.prove.regions import between, is_on_data
 from veridp.engines.prove.sampled_rounds import prove_by_rounds
@@ -52,9 +53,11 @@ from veridp.errors import (
 )
 from veridp.kernel.explore import MAX_PATHS
 from veridp.kernel.expressions import Affine, unknowns
-from veridp.kernel.output import Raised, identity, output_of
+from veridp.kernel.output import Raised, output_of
 from veridp.kernel.path import Path, leaves
+from veridp.kernel.returned import identity
 from veridp.kernel.slivers import leaving_out_slivers, slivers_text
+from veridp.kernel.state import from_first_run
 from veridp.kernel.symbols import Unknown, drawn_in
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.presentation import Presentable
@@ -114,7 +117,7 @@ def prove(
 
 
 def _checked_proof(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
-    with leaving_out_slivers() as left_out:
+    with from_first_run(mechanism.name, mechanism.bound()), leaving_out_slivers() as left_out:
         proof = _search(mechanism, size, delta)
     if math.isfinite(proof.epsilon):
         certificate = proof.certificate
@@ -161,6 +164,9 @@ def _search(mechanism: Mechanism, size: int | None, delta: float) -> Proof:
     except NotExplorable as error:
         if listed:
             return prove_on_values(mechanism, size, delta)
+        if certified_word(mechanism.adjacency) in MOVES and interval_of(mechanism, summed=True) is not None:
+            with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed):
+                return _prove_records(mechanism, size, delta)  # it may work on the domain alone
         raise type(error)(f"{error}; or give it a list of values as its domain, which a proof can enumerate") from error
     check_noise(paths)
     _check_returns(mechanism, size, data, found)
@@ -242,14 +248,15 @@ def _aligned(
     weighted: Sequence[NoiseEvent] | None = None,
     segments: tuple[Polytope, ...] = (),
 ) -> AlignmentProof:
-    """The proof by alignment of the smallest ε at this δ: of pure ε, or where that is smaller of (ε, δ)."""
+    """The proof by alignment of the smallest ε at this δ: of pure ε, or of (ε, δ); first those that cover the claim."""
     pure = prove_by_alignment(mechanism, size, paths, polytopes, records, weighted)
     if not delta:
         return pure
     with_delta = prove_by_divergence(mechanism, size, paths, polytopes, delta, records, weighted, segments)
-    if mechanism.claim is not None and mechanism.claim.notion is not None and mechanism.claim.covers_proof(pure):
-        return pure  # in another notion than (ε, δ), it may say more
-    return with_delta if with_delta.epsilon < pure.epsilon else pure
+    uncovered, _ = first = preference(pure)
+    if not uncovered and mechanism.claim is not None and mechanism.claim.notion is not None:
+        return pure  # it may say more in that notion
+    return with_delta if preference(with_delta) < first else pure
 
 
 def _prove_mapped(mechanism: Mechanism, size: int, paths: Sequence[Path], delta: float) -> Proof | None:
@@ -363,12 +370,7 @@ def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool, m
     for each, paths in listed.items():
         check_noise(found[each])
         _check_returns(mechanism, each, data[each], paths)
-    released = {each: [releasing_arguments(path) for path in paths] for each, paths in found.items()}
-    summary = summarised(list(released.values()), size, ends, word)
-    if word == REPLACE and not folds and (summary is None or _data_decide(summary.paths)):
-        summary = mapped(released[size], size, word, ends) or summary
-    if summary is None and len(listed) == 1 and not folds:
-        summary = unsummarised(released[size], size, ends, word)
+    summary = _summary(found, size, ends, word, folds)
     if summary is None or (mechanism.adjacency.any_order and not summary.in_any_order):
         raise NotExplorable(
             f"{mechanism.name}: what it draws and asks is not the same for sums over any {size} records, so "
@@ -381,6 +383,21 @@ def _prove_sums(mechanism: Mechanism, size: int, delta: float, *, folds: bool, m
     proof = _coupled_if_cheaper(aligned, summary.paths, apart)
     first, *more = [replayed(mechanism, data[each], paths) for each, paths in listed.items()]
     return replace(proof, replayed=sum(more, start=first))
+
+
+def _summary(
+    found: dict[int, Sequence[Path]], size: int, ends: tuple[Fraction, Fraction], word: str, folds: bool
+) -> Summary | None:
+    """What the mechanism with these paths, for each size, sees of its data: sums, formulas, or the records."""
+    released = {each: [releasing_arguments(path) for path in paths] for each, paths in found.items()}
+    summary = summarised(list(released.values()), size, ends, word)
+    if len(found) == 1 and (formulas := formulated(found[size], size, ends, word)) is not None:
+        summary = formulas
+    if word == REPLACE and not folds and (summary is None or _data_decide(summary.paths)):
+        summary = mapped(released[size], size, word, ends) or summary
+    if summary is None and len(found) == 1 and not folds:
+        summary = unsummarised(released[size], size, ends, word)
+    return summary
 
 
 def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path], segments: tuple[Polytope, ...]) -> Proof:

@@ -96,6 +96,11 @@ class ShiftProblem:
         return any(noise.distribution.integer for noise in self.noises)
 
     @property
+    def convex(self) -> bool:
+        """Whether a mean of shifts costs at most the mean of what they cost."""
+        return all(price.convex for price in self.prices)
+
+    @property
     def entries_of_whole_noise(self) -> set[int]:
         """The entries of the data whose moves noise in whole steps may have to follow."""
         whole = {k for k, noise in enumerate(self.noises) if noise.distribution.integer}
@@ -229,7 +234,7 @@ def _shift(task: ShiftProblem, answer: Answer) -> Shift:
     for price in task.prices:
         up = ZERO if price.up is None else next(values)
         moves.append(up if price.down is None else up - next(values))
-    return Shift(tuple(moves), answer.cost)
+    return task.shift(moves)
 
 
 # --------------------------------------------------------------------------------------------------------------- rules
@@ -376,7 +381,8 @@ def dearest(task: ShiftProblem, rule: Rule) -> Dearest:
         best = max(itertools.product(*((box.low[i], box.high[i]) for i in group.entries)), key=price)
         corner, total = moved_to(corner, group.entries, best), total + price(best)
     reached = [bounds_of(constant, slopes, box) for constant, slopes in zip(rule.constants, rule.slopes, strict=True)]
-    return Dearest(corner, min(total, task.cost_up_to(reached)))
+    flat = task.cost_up_to(reached)
+    return Dearest(corner, min(total, flat) if task.convex else flat)
 
 
 @dataclass(frozen=True)

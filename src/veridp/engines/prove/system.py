@@ -22,8 +22,9 @@ from veridp.errors import NotInductive
 from veridp.kernel.decimals import Written
 from veridp.kernel.distributions import Number
 from veridp.kernel.expressions import Affine, Condition, affine
-from veridp.kernel.output import NUMERIC, Raised, constant, leaf_text
+from veridp.kernel.output import NUMERIC, Raised, leaf_text
 from veridp.kernel.path import Fork, Path, entries_of, outline_of
+from veridp.kernel.returned import constant
 from veridp.kernel.symbols import Noise, Symbol, Unknown
 from veridp.mechanism import Mechanism
 from veridp.numerics.rational import echelon

@@ -15,6 +15,7 @@ from veridp.adjacency import BY_NAME
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of, value_text, values_of
 from veridp.engines.prove.certificate import argument_text
 from veridp.mechanism import Mechanism
+from veridp.notions import ApproximateBound
 from veridp_check.alignment_reader import Certificate, DifferenceBox
 from veridp_check.bounds_reader import Enclosed
 from veridp_check.coupling_reader import Cases
@@ -280,8 +281,13 @@ class _Certified:
     def mu(self) -> float:
         return math.inf if self.certificate.mu is None else float(self.certificate.mu)
 
+    @property
+    def profile(self) -> tuple[tuple[float, float], ...]:
+        return tuple((float(epsilon), float(delta)) for epsilon, delta in self.certificate.profile)
+
     def delta(self, epsilon: float) -> float:
-        return self.at_delta if epsilon >= self.epsilon else 1.0
+        points = [ApproximateBound(*point) for point in ((self.epsilon, self.at_delta), *self.profile)]
+        return min(point.delta(epsilon) for point in points)
 
     def rdp(self, alpha: float) -> float:
         """No more than at the orders above it, either."""

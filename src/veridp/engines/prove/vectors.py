@@ -41,6 +41,8 @@ class VectorReader(TextReader):
         self.assigned = stored_in([self.definition])
         names, cells = self.function.__code__.co_freevars, self.function.__closure__ or ()
         self.closure = {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
+        if twice := self.assigned & self.closure.keys():  # as in comprehensions, which have names of their own
+            self.refuse(self.definition, f"a name for two things, {min(twice)}")
         self.vectors = {self.data: RecordVector("list")}
         self.counts: set[str] = set()  # names of the number of records
         self.degrees: dict[str, int] = {}  # names of fixed multiples of a power of it
@@ -252,6 +254,18 @@ class VectorReader(TextReader):
         constant = isinstance(node, ast.Name) and isinstance(self.outside(node.id), tuple)
         return self.is_fixed(node) and (isinstance(node, ast.List | ast.Tuple) or constant or arrays)
 
+    def is_rounded(self, node: ast.expr) -> bool:
+        """Whether it may be an array of whole numbers."""
+        match node:
+            case ast.Call(func=ast.Attribute(attr=attribute), keywords=named):
+                types = [each.value for each in named if each.arg == "dtype"]
+                if types:
+                    return not all(isinstance(each, ast.Name) and self.outside(each.id) is float for each in types)
+                listed = [part for each in ast.walk(node) if isinstance(each, ast.List) for part in each.elts]
+                broken = any(isinstance(part, ast.Constant) and type(part.value) is float for part in listed)
+                return attribute not in ("zeros", "linspace") and not broken
+        return False
+
     def _is_type(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and self.outside(node.id) in (float, int)
 
@@ -268,6 +282,18 @@ class VectorReader(TextReader):
         if name in self.assigned or name in self.parameters or name in self.closure:
             return None
         return self.function.__globals__.get(name, getattr(builtins, name, None))
+
+
+def is_whole(node: ast.expr) -> bool:
+    """Whether it is a whole number by its text."""
+    match node:
+        case ast.Constant(value=value):
+            return type(value) in (bool, int)
+        case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=operand):
+            return is_whole(operand)
+        case ast.IfExp(body=body, orelse=orelse):
+            return is_whole(body) and is_whole(orelse)
+    return isinstance(node, ast.Compare)
 
 
 def stored_in(nodes: Sequence[ast.AST]) -> set[str]:
