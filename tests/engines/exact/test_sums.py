@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from veridp.engines.exact import compare
-from veridp.kernel.noise import LaplaceSum
+from veridp.kernel.noise import LaplaceSum, Uniform
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 30])
@@ -94,3 +94,33 @@ def with_positive_total(rng: Any, data: Any) -> Any:
 def test_a_noisy_total_beside_its_counts_costs_nothing(mechanism: Any) -> None:
     for left, right in (([3, 5], [3, 6]), ([3, 6], [3, 5]), ([0.1, -2], [1.1, -2])):
         assert compare(mechanism, left, right).epsilon == pytest.approx(0.25, abs=1e-9)
+
+
+def sampled_sum(rng: Any, data: Any) -> Any:
+    return sum([x for x in data if rng.random() < 0.2]) + rng.normal(scale=2)
+
+
+def test_coins_that_the_released_noise_never_meets_are_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampled sum of five records, by the binomial mixture that it is; no further δ looks at a coin again."""
+    priced: list[int] = []
+    log_below = Uniform.log_below
+
+    def counted(noise: Uniform, x: Any) -> Any:
+        priced.append(np.size(x))
+        return log_below(noise, x)
+
+    monkeypatch.setattr(Uniform, "log_below", counted)
+    comparison = compare(sampled_sum, [1.0] * 5, [1.0] * 4)
+    comparison.delta(0.2)
+    by_then = sum(priced)
+    assert 0 < by_then <= 8  # not once for each of 48 paths and each of their coins
+    points = np.linspace(-30, 40, 200_001)
+    p, q = (stats.norm.pdf(points[:, None] - np.arange(n + 1), scale=2) @ _binomial(n) for n in (5, 4))
+    for epsilon in (0.0, 0.05, 0.1):
+        excess = (np.maximum(a - math.exp(epsilon) * b, 0) for a, b in ((p, q), (q, p)))
+        assert comparison.delta(epsilon) == pytest.approx(max(integrate.simpson(e, x=points) for e in excess), rel=1e-6)
+    assert sum(priced) == by_then
+
+
+def _binomial(count: int) -> Any:
+    return stats.binom.pmf(np.arange(count + 1), count, 0.2)

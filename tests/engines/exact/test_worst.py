@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import veridp
+from veridp.adjacency import ReplaceRecord
 from veridp.engines.exact import compare, worst
+from veridp.engines.exact.candidates import pairs_beside_zeros
 from veridp.engines.exact.worst import _Comparer
 from veridp.errors import BadInput, CutShort, NotExact
 
@@ -140,6 +142,28 @@ def test_pairs_across_thresholds_reach_what_patterns_miss() -> None:
     found = worst(veridp.Mechanism(picky), size=2, seconds=PLENTY)
     assert found.searched[-1] == "thresholds"
     assert found.epsilon == math.inf
+
+
+def test_sums_over_samples_are_worst_beside_zeros() -> None:
+    """Of a normal sum over a random sample of records around 0, the others are 0 in the worst pair: there the loss is
+    what the proof says; beside records at the ends, they hide some of it."""
+
+    def sampled(rng: Any, data: Any) -> Any:
+        return sum(x for x in data if rng.random() < 0.1) + rng.normal(scale=2.0)
+
+    around_zero = veridp.mechanism(epsilon=1.0, delta=1e-5, adjacency="add-remove", domain=(-1.0, 1.0), size=2)(sampled)
+    proved = veridp.prove(around_zero).epsilon
+    found = worst(around_zero, seconds=PLENTY, at=1e-5, enough=proved * (1 - 1e-6))
+    assert found.searched == ("others at zero",)
+    assert found.epsilon == pytest.approx(proved, rel=1e-6)
+
+
+def test_replaced_records_are_at_both_ends_beside_zeros() -> None:
+    pairs = list(pairs_beside_zeros(ReplaceRecord(), 3, (-1.0, 2.0)))
+    sides = [(pair.left, pair.right) for pair in pairs]
+    assert ([0.0, 0.0, -1.0], [0.0, 0.0, 2.0]) in sides
+    assert ([0.0, 0.0, 2.0], [0.0, 0.0, -1.0]) in sides
+    assert not list(pairs_beside_zeros(ReplaceRecord(), 3, (0.0, 2.0)))
 
 
 def test_progress_is_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from veridp.budget import Deadline, OutOfTime, at_most
 from veridp.budget.child_process import contained
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from veridp.engines.exact.certified import Enclosure
 
 Array = NDArray[np.float64]
-BISECTION_STEPS = 60  # the answer to within 2^-60 of the first interval
+EPSILON_STEP = 1e-15  # relative precision of an ε at a δ
+SMALLEST_DELTA = 1e-300  # whose logarithm stands for that of 0
 LARGEST_EPSILON = 700.0  # past this, e^ε overflows
 SHORTEST_LIMIT = 1e-3  # seconds, where the time is over before the work begins
 LARGEST_LEVEL = 20.0  # of loss, of a test on a trade-off curve
@@ -272,14 +275,19 @@ class Comparison(LowerBound):
         """The least ε such that (ε, δ) holds between the two inputs; from below where δ is known between bounds."""
         if not delta:
             return self.epsilon
-        low, high = 0.0, min(self.epsilon, LARGEST_EPSILON)
-        if self.delta_bounds(low).lower <= delta:
+        largest = min(self.epsilon, LARGEST_EPSILON)
+
+        def excess(epsilon: float) -> float:  # nearly a parabola for normal noise, nearly a line for Laplace
+            return math.log(max(self.delta_bounds(epsilon).lower, SMALLEST_DELTA) / delta)
+
+        if excess(0.0) <= 0:
             return 0.0
-        if math.isinf(self.epsilon) and self.delta_bounds(high).lower > delta:
-            return math.inf
-        for _ in range(BISECTION_STEPS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.delta_bounds(middle).lower > delta else (low, middle)
+        if excess(largest) > 0:
+            return math.inf if math.isinf(self.epsilon) else largest
+        high = next(end for power in itertools.count() if excess(end := min(2.0**power, largest)) <= 0)
+        low = found = float(brentq(excess, 0.0, high, xtol=EPSILON_STEP, rtol=EPSILON_STEP))
+        while low > 0 and excess(low) <= 0:
+            low = max(0.0, found - 2 * max(found - low, EPSILON_STEP * found))
         return low
 
     def witness_above(self, epsilon: float) -> Witness | None:
@@ -295,10 +303,8 @@ class Comparison(LowerBound):
         except NotExact:
             return None
         inputs = (self.right, self.left) if turned else (self.left, self.right)
-        above, below = (
-            self._probability(math.log(total) if (total := math.fsum(side)) else -math.inf)
-            for side in ([part.left for part in parts], [part.right for part in parts])
-        )
+        sides = [part.left for part in parts], [part.right for part in parts]
+        above, below = (self._probability(math.log(sum_) if (sum_ := math.fsum(side)) else -math.inf) for side in sides)
         return Witness(*inputs, shown, above, below, arguments=dict(self.mechanism.arguments))
 
     def event_above(self, epsilon: float) -> list[ExactEvent]:

@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.exact.measure import NoiseRegion, RowForm
+from veridp.engines.exact.measure import Component, NoiseRegion, RowForm, Splitter
 from veridp.engines.exact.noise import as_float, check_scale, numeric
-from veridp.engines.exact.pieces import DistributionPiece, with_multiplicity
+from veridp.engines.exact.pieces import DistributionPiece, alike, canonical
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Distribution, Number, exact
 from veridp.kernel.expressions import Affine, Condition
@@ -90,12 +90,6 @@ class PieceDensity:
             len(entries),
         )
         return region.log_measure() + (self.log_weight + self.log_jacobian)
-
-    @property
-    def rate(self) -> float:
-        """How fast its logarithm may change along an entry."""
-        steepest = [abs(as_float(c)) for number in self.piece.numbers for c in number.terms.values()]
-        return sum(numeric(n.distribution).steepness for n in self.piece.noises) / min(steepest)
 
     @property
     def tail(self) -> float:
@@ -225,20 +219,43 @@ def _log(weight: Number) -> float:
     return math.log(weight.numerator) - math.log(weight.denominator) if weight else -math.inf
 
 
+def _rate(piece: DistributionPiece) -> float:
+    steepest = [abs(as_float(c)) for number in piece.numbers for c in number.terms.values()]
+    return sum(numeric(n.distribution).steepness for n in piece.noises) / min(steepest)
+
+
 class Density:
-    """The density of a class: the sum over its pieces."""
+    """The density of a class: the sum over its pieces, those that the entries cannot tell apart joined."""
 
     def __init__(self, pieces: Sequence[DistributionPiece]) -> None:
-        counted = with_multiplicity(pieces)
-        self.parts = [PieceDensity(piece) for piece, _ in counted]
-        self.log_counts = np.log([count for _, count in counted])
+        self.pieces, self.joined = pieces, joined(pieces)
+        self.parts = [PieceDensity(piece) for piece, _ in self.joined]
         self.entries = self.parts[0].entries if self.parts else 0
+        self._log_weights = np.array([weight for _, weight in self.joined])
 
     def __call__(self, entries: Array) -> Array:
         """ln of the density at each row of entries."""
-        if not self.parts:
-            return np.full(len(entries), -np.inf)
-        return log_sum(np.column_stack([part.log_density(entries) for part in self.parts]) + self.log_counts)
+        found = np.full((len(entries), len(self.parts)), -np.inf)
+        for noise, places in self._shifts:
+            forms = [self.parts[place].densities[0][1] for place in places]
+            at = entries @ np.column_stack([form.on_entries for form in forms]) + [form.constant for form in forms]
+            found[:, places] = noise.log_density(at) + [self.parts[place].log_jacobian for place in places]
+        for place in self._others:
+            found[:, place] = self.parts[place].log_density(entries)
+        return log_sum(found + self._log_weights)
+
+    @cached_property
+    def _shifts(self) -> list[tuple[Distribution, list[int]]]:
+        """The parts that are a single draw each, which nothing bounds, by their distribution: looked at together."""
+        places: dict[Distribution, list[int]] = {}
+        for place, part in enumerate(self.parts):
+            if len(part.densities) == 1 and not part.noise and not part.inequalities:
+                places.setdefault(part.densities[0][0], []).append(place)
+        return list(places.items())
+
+    @cached_property
+    def _others(self) -> list[int]:
+        return sorted({*range(len(self.parts))}.difference(*(places for _, places in self._shifts)))
 
     @cached_property
     def mass(self) -> float:
@@ -247,7 +264,8 @@ class Density:
 
     @property
     def rate(self) -> float:
-        return max((part.rate for part in self.parts), default=1.0)
+        """How fast the logarithm of any piece may change along an entry."""
+        return max(map(_rate, self.pieces), default=1.0)
 
     @property
     def tail(self) -> float:
@@ -255,3 +273,42 @@ class Density:
 
     def breaks(self) -> list[float]:
         return sorted({point for part in self.parts for point in part.breaks()})
+
+
+def joined(pieces: Sequence[DistributionPiece]) -> list[tuple[DistributionPiece, float]]:
+    """Pieces of weight 1 whose sum, each times a weight, has the density of these; with ln of the weights.
+
+    Conditions that share no noise with the entries, directly or through other conditions, are independent of them. So
+    their probability, a constant, goes into the weight; and pieces that then are the same but for the names of their
+    noise are one, which has their weights together.
+    """
+    splitter, known = Splitter({}), _Known({}, {}, {})
+    bare, weights = [], []
+    for piece in pieces:
+        symbols = {symbol for number in piece.numbers for symbol in number.terms}
+        components = splitter.split(piece.conditions)
+        tied = [component for component in components if not symbols.isdisjoint(component.ranks)]
+        apart = [known.log_mass(component) for component in components if component not in tied]
+        conditions = tuple(condition for component in tied for condition in component.conditions)
+        bare.append(DistributionPiece(1, conditions, piece.numbers))
+        weights.append(_log(piece.weight) + sum(apart))
+    return [(bare[places[0]], float(log_sum(np.array([weights[place] for place in places])))) for places in alike(bare)]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """ln of the probabilities of components: by their kinds, and by what they are but for the names of their noise."""
+
+    by_kind: dict[int, float]
+    by_form: dict[object, float]
+    colours: dict[object, int]
+
+    def log_mass(self, component: Component) -> float:
+        if component.kind not in self.by_kind:
+            piece = DistributionPiece(1, component.conditions, ())
+            density = PieceDensity(piece)  # refuses what is left open
+            form = canonical(piece, self.colours) or ("alone", component.kind)
+            if form not in self.by_form:
+                self.by_form[form] = float(density.log_density(np.empty((1, 0)))[0])
+            self.by_kind[component.kind] = self.by_form[form]
+        return self.by_kind[component.kind]

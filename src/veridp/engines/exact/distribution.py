@@ -22,16 +22,18 @@ from veridp.engines.exact.overlap import without_overlap
 from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
 from veridp.engines.exact.space import loss_between, loss_of_factors
 from veridp.errors import MechanismFailed, NotAffine, NotExact, VeridpError
+from veridp.kernel.coin_gaussian import with_coin_gaussian
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.explore import explore, walk
 from veridp.kernel.expressions import Condition, unknowns
 from veridp.kernel.loops import Loops
-from veridp.kernel.output import Raised, Slot, Template, identity
+from veridp.kernel.output import Raised, Slot, Template
 from veridp.kernel.path import Again, Path, condition_with_values, leaves, outline_of, with_values
 from veridp.kernel.recognition import recognised, recognised_one_by_one
 from veridp.kernel.rejection import with_discrete_gaussians
 from veridp.kernel.replay import Listing
 from veridp.kernel.retries import Retries, rational_mass
+from veridp.kernel.returned import identity
 from veridp.kernel.slivers import leaving_out_slivers
 from veridp.kernel.stand_ins import Symbolic
 from veridp.kernel.symbols import Unknown
@@ -108,7 +110,7 @@ def _listed(
         watched = listing.watch(paths)
         if Loops.of(mechanism.bound()) is not None:
             kept = list(watched)
-            gaussian = with_discrete_gaussians(kept)
+            gaussian = with_coin_gaussian(kept) or with_discrete_gaussians(kept)
             watched = Retries(kept, _mass).accepted() if gaussian is None else iter(gaussian)
         known = recognised_one_by_one(watched)
         return read(known if reader is None else reader.read(known)), listing

@@ -64,10 +64,10 @@ class Numbers:
     def log_mass(self, spans: Sequence[NumberSpan]) -> float:
         """ln of the probability that each entry lies in its span."""
         inside = [
-            DistributionPiece(piece.weight, (*piece.conditions, *_bounds(piece.numbers, spans)), ())
-            for piece in self.pieces
+            weight + Density([DistributionPiece(1, (*piece.conditions, *_bounds(piece.numbers, spans)), ())]).mass
+            for piece, weight in self.density.joined
         ]
-        return Density(inside).mass
+        return float(log_sum(np.array(inside)))
 
     def mass(self, spans: Sequence[NumberSpan]) -> float:
         """The probability that the only entry lies in one of the disjoint spans."""

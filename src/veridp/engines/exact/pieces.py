@@ -16,8 +16,9 @@ from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.feasibility import has_room
-from veridp.kernel.output import Kind, Slot, Template, constant, leaf_key, leaf_names, tree_of
+from veridp.kernel.output import Kind, Slot, Template, leaf_key, leaf_names
 from veridp.kernel.path import Path, entries_of, kind_of_expression, outline_of, symbols_of
+from veridp.kernel.returned import constant, tree_of
 from veridp.kernel.symbols import Noise, Relation, Symbol, drawn_in
 from veridp.numerics.components import components
 from veridp.numerics.rational import echelon
@@ -433,17 +434,15 @@ def _draws(expressions: Sequence[Affine]) -> list[_Draw]:
 REFINEMENTS = 4  # of refinement; more only if something still changes
 
 
-def with_multiplicity(pieces: Sequence[DistributionPiece]) -> list[tuple[DistributionPiece, int]]:
-    """One piece of each kind, with how many there are of it: they have the same density."""
+def alike(pieces: Sequence[DistributionPiece]) -> list[list[int]]:
+    """The places of the pieces of each kind: those that are the same have the same density."""
     if len(pieces) == 1:
-        return [(pieces[0], 1)]
-    kinds: dict[object, tuple[DistributionPiece, int]] = {}
+        return [[0]]
+    kinds: dict[object, list[int]] = {}
     numbers: dict[object, int] = {}
     for place, piece in enumerate(pieces):
         form = canonical(piece, numbers)
-        key: object = ("alone", place) if form is None else form
-        first, count = kinds.get(key, (piece, 0))
-        kinds[key] = (first, count + 1)
+        kinds.setdefault(("alone", place) if form is None else form, []).append(place)
     return list(kinds.values())
 
 

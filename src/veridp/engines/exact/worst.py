@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from veridp.adjacency import Domain, Pair, is_interval, moved_within
+from veridp.adjacency import Domain, Pair, is_interval
 from veridp.budget import Deadline, out_of_time
 from veridp.budget.child_process import Reporter, contained
 from veridp.budget.notebook_progress import shows_progress
 from veridp.claim import Claim, Interval, Witness
+from veridp.engines.exact.candidates import corner_pairs, moves_from, pairs_beside_zeros, pairs_that_move
 from veridp.engines.exact.compare import Comparison
 from veridp.engines.exact.distribution import OpenDistribution, paths_of, replayed_paths, within_floats
 from veridp.engines.exact.functions import FunctionReader
@@ -28,6 +29,7 @@ from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition, Select, unknowns
 from veridp.kernel.path import Path, leaves
 from veridp.kernel.replay import Listing
+from veridp.kernel.state import from_first_run
 from veridp.kernel.symbols import Symbol, Unknown, count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.presentation import Presentable
@@ -136,8 +138,13 @@ def worst(
     if notion not in NAMED_NOTIONS and not (isinstance(notion, int | float) and notion >= 1):
         raise BadInput(f"notion must be one of {', '.join(NAMED_NOTIONS)}, or a Rényi order >= 1, got {notion!r}")
     search = _Search(mechanism, _Aim(Deadline(seconds), at, notion, enough, max_pairs or sys.maxsize, least_pairs))
+
+    def run(reporter: Reporter) -> Worst:
+        with from_first_run(mechanism.name, mechanism.bound()):
+            return search.run(moves, reporter)
+
     return contained(
-        lambda reporter: search.run(moves, reporter),
+        run,
         search.aim.deadline,
         known=(mechanism,),
         progress=progress,  # type: ignore[arg-type]  # its second number counts pairs
@@ -218,11 +225,14 @@ class _Search:
         patterns = sorted(self.mechanism.adjacency.pairs(self.size, self.domain), key=_moved, reverse=True)
         stages: list[tuple[str, Iterator[Pair]]] = [("patterns", iter((*worst, *patterns)))]
         if len(moves) and is_interval(self.domain):
-            stages.insert(0, ("given moves", _pairs_that_move(moves, self.size, self.domain)))
+            stages.insert(0, ("given moves", pairs_that_move(moves, self.size, self.domain)))
         if self.mechanism.adjacency.vertices(1) is not None and is_interval(self.domain):
             stages.append(("thresholds", self._across_thresholds()))
-            stages.append(("corners", _corner_pairs(self.size, self.domain)))
+            stages.append(("corners", corner_pairs(self.size, self.domain)))
         elif is_interval(self.domain):
+            low, high = map(float, self.domain)  # type: ignore[arg-type]
+            beside = list(pairs_beside_zeros(self.mechanism.adjacency, self.size, (low, high)))
+            stages[:0] = [("others at zero", iter(beside))] * bool(beside)
             stages.append(("mixed records", self._mixed_records()))
         elif self.mechanism.adjacency.on_records:
             few = len(self.domain) ** self.size <= MAX_LISTED_DATA
@@ -369,7 +379,7 @@ class _Search:
         improved = True
         while improved and self.best is not None and not self.met:
             improved = False
-            for pair in _moves(self.best.left, self.best.right, self.domain):
+            for pair in moves_from(self.best.left, self.best.right, self.domain):
                 if self._ended():
                     return
                 if self.met:
@@ -454,40 +464,3 @@ def _with(data: Sequence[Any], place: int, value: Any) -> list[Any]:
 
 def _is_vector(data: Any, size: int) -> bool:
     return isinstance(data, list) and len(data) == size and all(isinstance(value, int | float) for value in data)
-
-
-def _corner_pairs(size: int, domain: Any) -> Iterator[Pair]:
-    """Entries at the ends of the domain, in two runs, that move inwards or along in two runs, or one at a time."""
-    low, high = map(float, domain)
-    runs = [[True] * k + [False] * (size - k) for k in range(size + 1)]
-    levels = list(dict.fromkeys(map(tuple, [*runs, *([not x for x in run] for run in runs)])))
-    steps = [[1.0 if x else -1.0 for x in run] for run in levels]
-    steps += [[float(place == k) for place in range(size)] for k in range(size)]
-    inwards = [(at_top, [sign if top else -sign for top in at_top]) for at_top in levels for sign in (-1.0, 1.0)]
-    for at_top, moves in itertools.chain(inwards, itertools.product(levels, steps)):  # the likeliest first
-        yield moved_within(low, high, [high if top else low for top in at_top], moves, "corner")
-
-
-def _pairs_that_move(moves: Sequence[Sequence[float]], size: int, domain: Any) -> Iterator[Pair]:
-    """Pairs that move so, from either end of the domain inwards, outwards to it, and from runs of both ends."""
-    low, high = map(float, domain)
-    for move in moves:
-        rising = [step > 0 for step in move]
-        levels = [[not up for up in rising], rising, [True] * size, [False] * size]
-        levels += [[True] * k + [False] * (size - k) for k in range(1, size)]
-        for at_top in levels:
-            yield moved_within(low, high, [high if top else low for top in at_top], move, "given move")
-
-
-def _moves(left: Sequence[float], right: Sequence[float], domain: Any) -> Iterator[Pair]:
-    """The pair with one entry put elsewhere, or moved otherwise."""
-    low, high = map(float, domain)
-    for place, (a, b) in enumerate(zip(left, right, strict=True)):
-        for level in dict.fromkeys((a, low, high, 0.0, (a + low) / 2, (a + high) / 2, a - 1, a + 1)):
-            for move in dict.fromkeys((b - a, 1.0, -1.0, 0.0)):
-                one: Any = moved_within(low, high, [level], [move], "move")
-                yield Pair(
-                    [*left[:place], *one.left, *left[place + 1 :]],
-                    [*right[:place], *one.right, *right[place + 1 :]],
-                    "move",
-                )

@@ -16,8 +16,9 @@ from veridp.adjacency import Adjacency, Domain, Pair, Patch, is_interval, moving
 from veridp.engines.exact.event import ExactEvent, LinearEntry, NumberSpan
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition, Select
-from veridp.kernel.output import Kind, Slot, Template, constant, leaf_key, leaf_names, tree_of
+from veridp.kernel.output import Kind, Slot, Template, leaf_key, leaf_names
 from veridp.kernel.path import Path, kind_of_expression, outline_of
+from veridp.kernel.returned import constant, tree_of
 from veridp.mechanism import Mechanism
 
 # ------------------------------------------------------------------------------------------------------- neighbourhood
