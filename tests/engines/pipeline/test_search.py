@@ -64,7 +64,120 @@ def test_a_pair_is_shrunk_to_the_record_that_matters() -> None:
     (pair,) = result.found
     assert sorted([len(pair.left), len(pair.right)]) == [0, 1]  # type: ignore[arg-type]
     only = max((pair.left, pair.right), key=len)  # type: ignore[arg-type, call-overload]
-    assert math.isnan(only["age"].iloc[0])
+    assert math.isnan(only["age"].iloc[0])  # type: ignore[index]
+
+
+# ------------------------------------------------------------------------------- one mistake for each kind of input
+
+
+def clipped(data):
+    return [min(max(float(value), 0.0), 1.0) if value == value else 0.0 for value in data]
+
+
+def when_removed(rng, data):
+    """The first record has too little noise."""
+    return sum(clipped(data[:1])) + rng.laplace(scale=0.1)
+
+
+def when_added(rng, data):
+    return len(data) > 3, len(data) + rng.laplace()
+
+
+def at_extremes(rng, data):
+    return sum(data) + rng.laplace(scale=5.0)
+
+
+def with_duplicates(rng, data):
+    return len(set(data)) == len(data), len(data) + rng.laplace()
+
+
+def when_empty(rng, data):
+    return sum(clipped(data)) + rng.laplace() if data else None
+
+
+def of_one_row(rng, data):
+    return 0.0 if len(data) == 1 else len(data) + rng.laplace()
+
+
+def clamped_by_comparisons(rng, data):
+    return sum(1.0 if value > 1 else 0.0 if value < 0 else value for value in data) + rng.laplace()
+
+
+def counted_by_category(rng, data):
+    counts = {"a": 0, "b": 0}
+    for value in data:
+        counts[value] += 1
+    return [count + rng.laplace() for count in counts.values()]
+
+
+def in_order(rng, data):
+    return sum(place * value for place, value in enumerate(data)) + rng.laplace(scale=2.0)
+
+
+def on_ties(rng, data):
+    if len(data) > 2 and 2 * data.count("a") == len(data):
+        return "tie"
+    return data.count("a") + rng.laplace()
+
+
+def in_32_bits(rng, data):
+    whole = np.clip(np.array(data, dtype=float), 0, 2**31 - 1).astype(np.int32)
+    return float(whole.sum(dtype=np.int32)) + rng.laplace(scale=2**31)
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "fault", "expected"),
+    [
+        (when_removed, {"example": [1.0, 0.0, 0.0]}, Fault.COST, "removed"),
+        (when_added, {"example": [1.0, 0.0, 0.0]}, Fault.UNNOISED, "added"),
+        (at_extremes, {"adjacency": "replace", "domain": (0, 10), "size": 2}, Fault.COST, "lowest, first record"),
+        (with_duplicates, {"example": [1.0, 2.0, 3.0]}, Fault.UNNOISED, "a duplicate"),
+        (when_empty, {"example": [1.0, 2.0]}, Fault.CONTROL, "no records"),
+        (of_one_row, {"example": [1.0, 2.0, 3.0, 4.0]}, Fault.DRAWS, "no records, the greatest value added"),
+        (clamped_by_comparisons, {"example": [0.1, 0.2]}, Fault.UNNOISED, "NaN"),
+        (counted_by_category, {"example": ["a", "b"]}, Fault.CONTROL, "unseen category"),
+        (at_extremes, {"example": [0.5], "adjacency": "replace", "domain": (0, 5)}, Fault.COST, "outside the stated"),
+        (
+            in_order,
+            {"example": [1, 2, 3], "adjacency": "replace-unordered", "domain": (0, 1)},
+            Fault.COST,
+            "in reverse order",
+        ),
+        (on_ties, {"example": ["a", "a", "a", "a", "b"]}, Fault.CONTROL, "ties"),
+        (in_32_bits, {"example": [1, 2, 3]}, Fault.COST, "one record"),
+    ],
+)
+def test_a_mistake_on_each_kind_of_input_is_found(program, options, fault, expected) -> None:
+    result = searched(program, epsilon=1.0, max_pairs=70, **options)
+    first = result.found[0]
+    assert fault in {candidate.fault for candidate in first.candidates}
+    assert expected in first.pattern
+    assert max(len(first.left), len(first.right)) <= 4  # type: ignore[arg-type]
+    assert len({(repr(one.left), repr(one.right)) for one in result.found}) == len(result.found)
+
+
+def test_the_least_pair_is_kept_that_shows_an_overflow() -> None:
+    (pair,) = searched(in_32_bits, [1, 2, 3], epsilon=1.0).found
+    assert pair.epsilon == pytest.approx((2**32 - 1) / 2**31, rel=1e-6)
+    assert sorted([len(pair.left), len(pair.right)]) == [1, 2]  # type: ignore[arg-type]
+
+
+def test_pairs_have_noise_of_their_own_and_those_of_unknown_cost_are_counted() -> None:
+    def lost(rng, data):
+        return int(np.searchsorted([len(data) / 10], float(rng.random())))
+
+    result = searched(lost, [1.0, 2.0], epsilon=1.0, max_pairs=4)
+    assert result.costliest is None
+    assert result.unpriced == 4
+    assert "the cost is not known on 4 of them" in str(result)
+    assert result.unknown is not None
+    assert result.shown is result.unknown
+    assert result.lost == result.unknown.lost
+    assert str(result).endswith(f"a pair whose cost is not known: {result.unknown}")
+    again = searched(at_extremes, [1.0, 2.0], epsilon=0.1, max_pairs=4)
+    seeds = [one.seed for one in again.found]
+    assert seeds
+    assert again.seed not in seeds
 
 
 def test_the_costliest_pair_reaches_the_known_cost() -> None:
@@ -74,9 +187,6 @@ def test_the_costliest_pair_reaches_the_known_cost() -> None:
 
 
 def test_lists_arrays_and_overflow() -> None:
-    def in_32_bits(data):
-        return int(np.asarray(data).astype(np.int32).sum()) % 1000 + np.random.laplace(0, 2000.0)
-
     def clipped(data):
         return float(np.clip(np.asarray(data, dtype=float).reshape(-1, 2), 0, 1).sum()) + np.random.laplace(0, 2.0)
 
@@ -92,7 +202,6 @@ def test_lists_arrays_and_overflow() -> None:
     assert result.costliest is not None
     assert result.costliest.epsilon == pytest.approx(10.0, rel=1e-6)
     assert result.to_dict()["pairs"] == result.pairs
-    assert searched(in_32_bits, [1, 2, 3], max_pairs=5).pairs == 5
 
 
 def test_records_are_removed_from_both_sides_alike() -> None:
@@ -161,3 +270,13 @@ def test_measurements_of_opendp_are_one_release_with_their_own_map() -> None:
     assert alone.epsilon == pytest.approx(0.5, rel=1e-6)
     assert [release.file for release in result.releases] == [__file__] * 2
     assert [release.file for release in alone.releases] == [""]  # whoever asks for a run is not where the noise is
+
+
+def test_pairs_shrink_within_a_domain_that_is_stated() -> None:
+    def total(rng, data):
+        return sum(second for _, second in data) + rng.laplace(scale=1.0)
+
+    listed = [("a", 3.0), ("b", 7.0)]
+    found = pipeline.search(total, epsilon=1.0, domain=listed, adjacency="replace", size=2, seconds=SECONDS)
+    assert {one.fault for one in found.candidates} == {Fault.COST}
+    assert all(record in listed for result in found.found for record in [*result.left, *result.right])  # type: ignore[misc]

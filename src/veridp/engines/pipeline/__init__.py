@@ -6,6 +6,15 @@ Asks `accounting` for the composed cost, and no other engine.
 
 from veridp.engines.pipeline.compare import compare
 from veridp.engines.pipeline.result import Candidate, Fault, PipelineRelease, PipelineResult
-from veridp.engines.pipeline.search import PipelineSearch, search
+from veridp.engines.pipeline.search import PipelineSearch, in_domain, search
 
-__all__ = ["Candidate", "Fault", "PipelineRelease", "PipelineResult", "PipelineSearch", "compare", "search"]
+__all__ = [
+    "Candidate",
+    "Fault",
+    "PipelineRelease",
+    "PipelineResult",
+    "PipelineSearch",
+    "compare",
+    "in_domain",
+    "search",
+]

@@ -8,16 +8,27 @@ Newton's method. What no noise can restore remains as a residual.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.pipeline.recording import Decision, NoisyValue, Program, ProgramRun, Script, TrackedDraw
+from veridp.engines.pipeline.recording import (
+    Coin,
+    Decision,
+    NoisyDecision,
+    NoisyValue,
+    Program,
+    ProgramRun,
+    RunEvent,
+    Script,
+    TrackedDraw,
+)
 from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site
 
@@ -25,9 +36,17 @@ Array = NDArray[np.float64]
 MAX_STEPS = 10  # of Newton's method
 MAX_MOVED_ALONE = 48  # draws that are moved one by one; of more, each value may depend on one draw
 SMALL_STEP, TINY_STEP = 1e-4, 1e-6  # of the width of the noise, by which a draw is moved
+TO_END = 0.75  # of the way to the end of the support, that a step takes a uniform draw at most
 VALUE_TOLERANCE = 1e-9  # values that differ by less, relatively, are the same: shifting noise rounds
 NO_SLOPE = 1e-12  # relative to the largest
-FIRM, HEAVY = 1e3, 1e6  # the price of a residual, of a soft row and of another, in units of the price of noise
+NOISY_VALUE, NOISY_DECISION, HARD = 1e3, 1e4, 1e6  # what it costs to leave a row different, in prices of noise
+NAMES: Mapping[type[Decision], str] = {
+    Decision: "a decision",
+    NoisyDecision: "a decision",
+    NoisyValue: "a noisy value",
+    Coin: "a toss",
+}
+PRICES: Mapping[type[Decision], float] = {NoisyValue: NOISY_VALUE, NoisyDecision: NOISY_DECISION, Coin: NOISY_VALUE}
 
 
 @dataclass(frozen=True)
@@ -38,7 +57,15 @@ class Row:
     site: Site | None  # of the decision; None for a part of the output
     left: float
     right: float
-    soft: bool = False  # a noisy value on its way: kept where it can be, for the output may not depend on it
+    price: float = HARD  # less for noisy values on their way: kept where they can be, the output may not depend on them
+
+    @property
+    def soft(self) -> bool:
+        return self.price < HARD
+
+    def weight(self, way_first: bool) -> float:
+        """What it costs to leave it different, where the output is to be restored, or the way to it, first."""
+        return NOISY_VALUE if way_first and not self.soft else HARD if way_first else self.price
 
     @property
     def gap(self) -> float:
@@ -49,36 +76,99 @@ class Row:
         return abs(self.gap) <= VALUE_TOLERANCE * (1 + max(abs(self.left), abs(self.right)))
 
 
+@dataclass(frozen=True)
+class EventPair:
+    """An event of the left run and the one of the right run that it is compared with, by their places."""
+
+    left: int
+    right: int
+    firm: bool = True  # whether there are as many of the kind on both sides before the next draw
+
+
+def paired_events(left: Sequence[RunEvent], right: Sequence[RunEvent]) -> tuple[list[EventPair], tuple[int, int]]:
+    """The pairs of events up to the first draw, choice or call that only one run has, and where it stands.
+
+    Decisions between two draws are paired by their lines: code that compares each record with noise decides more often
+    where there are more records, which in itself releases nothing.
+    """
+    pairs: list[EventPair] = []
+    starts = (0, 0)
+    while True:
+        ends = _next_draw(left, starts[0]), _next_draw(right, starts[1])
+        mine, theirs = (
+            _by_signature(events, range(start, end))
+            for events, start, end in zip((left, right), starts, ends, strict=True)
+        )
+        decided = [
+            EventPair(*places, len(mine[key]) == len(theirs[key]))
+            for key in mine.keys() & theirs.keys()
+            for places in zip(mine[key], theirs[key], strict=False)
+        ]
+        pairs += sorted(decided, key=lambda pair: pair.left)
+        here, there = ends
+        if here == len(left) or there == len(right) or left[here].signature != right[there].signature:
+            return pairs, ends
+        pairs.append(EventPair(*ends))
+        starts = here + 1, there + 1
+
+
+def _next_draw(events: Sequence[RunEvent], start: int) -> int:
+    places = range(start, len(events))
+    return next((place for place in places if not isinstance(events[place], Decision)), len(events))
+
+
+def _by_signature(events: Sequence[RunEvent], places: Iterable[int]) -> dict[tuple[object, ...], list[int]]:
+    found: dict[tuple[object, ...], list[int]] = {}
+    for place in places:
+        found.setdefault(events[place].signature, []).append(place)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Two runs side by side, up to the first event that only one of them has."""
+    """Two runs side by side, up to the first draw that only one of them has."""
 
     left: ProgramRun
     right: ProgramRun
     passing: frozenset[int] = frozenset()  # events that need not be kept: noisy values on the way to others
 
     @cached_property
-    def common(self) -> int:
-        """How many events they share."""
-        pairs = enumerate(zip(self.left.events, self.right.events, strict=False))
-        shorter = min(len(self.left.events), len(self.right.events))
-        return next((place for place, (one, other) in pairs if one.signature != other.signature), shorter)
+    def _paired(self) -> tuple[list[EventPair], tuple[int, int]]:
+        return paired_events(self.left.events, self.right.events)
+
+    @property
+    def pairs(self) -> list[EventPair]:
+        """The events that they share."""
+        return self._paired[0]
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Where, in either run, the first draw stands that they do not share."""
+        return self._paired[1]
 
     @property
     def whole(self) -> bool:
-        """Whether all events are shared."""
-        return self.common == len(self.left.events) == len(self.right.events)
+        """Whether all draws are shared."""
+        return self.ends == (len(self.left.events), len(self.right.events))
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The numbers that are to agree: those that decide, and where all events are shared, those of the output."""
+        """The numbers that are to agree: those that decide, and where all draws are shared, those of the output."""
         rows = []
-        for place, (mine, theirs) in enumerate(zip(self.left.events[: self.common], self.right.events, strict=False)):
-            if isinstance(mine, Decision) and isinstance(theirs, Decision) and place not in self.passing:
-                soft = isinstance(mine, NoisyValue)
-                name = "a noisy value" if soft else "a decision"
-                numbers = zip(mine.differences.tolist(), theirs.differences.tolist(), strict=True)
-                rows += [Row(name, mine.site, *pair, soft) for pair in numbers if all(map(math.isfinite, pair))]
+        for pair in self.pairs:
+            mine, theirs = self.left.events[pair.left], self.right.events[pair.right]
+            if isinstance(mine, Decision) and isinstance(theirs, Decision) and pair.left not in self.passing:
+                price = PRICES.get(type(mine), HARD) if pair.firm else NOISY_VALUE
+                numbers: Iterable[tuple[float, float]] = zip(
+                    mine.differences.tolist(), theirs.differences.tolist(), strict=True
+                )
+                if isinstance(mine, Coin):  # a draw is kept in the cell in which its last comparison puts it
+                    drawn = enumerate(mine.drawn.tolist())
+                    last = (self._last_tosses[value] == (pair.left, entry) for entry, value in drawn)
+                    numbers = itertools.compress(numbers, last)
+                rows += [
+                    Row(NAMES[type(mine)], mine.site, *both, price) for both in numbers if all(map(math.isfinite, both))
+                ]
         if self.whole:
             leaves = self.right.leaves
             names = [
@@ -87,15 +177,22 @@ class Matching:
             rows += [Row(name, None, float(self.left.leaves[name]), float(leaves[name])) for name in names]  # type: ignore[arg-type]
         return rows
 
+    @cached_property
+    def _last_tosses(self) -> dict[float, tuple[int, int]]:
+        """Of each draw that is compared with thresholds, the last event that does so, and the entry there."""
+        events = ((pair.left, self.left.events[pair.left]) for pair in self.pairs)
+        tosses = ((place, event) for place, event in events if isinstance(event, Coin))
+        return {value: (place, entry) for place, toss in tosses for entry, value in enumerate(toss.drawn.tolist())}
+
     def shared(self, kind: type[Any]) -> Iterator[tuple[Any, Any]]:
         """The shared events of this kind, on the left and on the right."""
-        both = zip(self.left.events[: self.common], self.right.events, strict=False)
+        both = ((self.left.events[pair.left], self.right.events[pair.right]) for pair in self.pairs)
         return ((mine, theirs) for mine, theirs in both if isinstance(mine, kind))
 
     @property
     def draws(self) -> int:
         """How many draws of noise they share."""
-        return sum(isinstance(event, TrackedDraw) for event in self.left.events[: self.common])
+        return sum(isinstance(self.left.events[pair.left], TrackedDraw) for pair in self.pairs)
 
     @property
     def settled(self) -> bool:
@@ -140,7 +237,20 @@ class Aligner:
     _passing: set[int] = field(default_factory=set, init=False)
 
     def align(self) -> RunAlignment:
-        """The best alignment found; its residual is empty where all shared values agree."""
+        """The best alignment found; its residual is empty where all shared values agree.
+
+        Where a noisy value is cut off, as in `max(noisy, 0)`, a shift may restore the output though values on the way
+        still differ. The shift that keeps these first is then the better one, if it restores everything.
+        """
+        found = self._descend()
+        if not found.matching.settled and any(row.soft and not row.same for row in found.matching.rows):
+            other = self._descend(way_first=True)
+            if other.matching.settled and len(other.matching.pairs) >= len(found.matching.pairs):
+                return other
+        return replace(found, runs=self.runs)
+
+    def _descend(self, *, way_first: bool = False) -> RunAlignment:
+        """Newton's method; with `way_first` it restores noisy values and decisions before the output."""
         shifts = np.zeros(len(self.left.draws))
         first = best = current = self._matching(shifts)
         best_shifts, slopes, stuck = shifts, np.zeros((0, len(shifts))), 0
@@ -149,7 +259,7 @@ class Aligner:
                 break
             coarse = float(stuck > 0)  # an output that is rounded does not move by a little
             found = self.slopes(current, shifts, coarse)
-            before, shifts = shifts, self._within_support(shifts + self._cheapest(current, found))
+            before, shifts = shifts, self._within_support(shifts, shifts + self._cheapest(current, found, way_first))
             if step and np.allclose(before, shifts, rtol=VALUE_TOLERANCE, atol=0.0):
                 break
             trial = self._matching(shifts)
@@ -158,25 +268,24 @@ class Aligner:
             if _worth(trial) > _worth(best) or step == 0:
                 best, best_shifts, slopes = trial, shifts, found
             current = trial
-            if stuck > 2 or not any(
-                np.any(slope) for row, slope in zip(trial.rows, found, strict=False) if not row.same
-            ):
+            if stuck > 2 or not _movable(trial, found):
                 break
         if best.settled and len(slopes) == len(best.rows):  # slopes are rounded: once more, to the last digits
-            polished = self._within_support(best_shifts + self._cheapest(best, slopes))
+            polished = self._within_support(best_shifts, best_shifts + self._cheapest(best, slopes, way_first))
             trial = self._matching(polished)
             if trial.settled and _off(trial) <= _off(best):
                 best, best_shifts = trial, polished
-        elif not best.settled and len(slopes) != len(best.rows):
+        elif len(slopes) != len(best.rows) and (not best.settled or np.any(best_shifts)):
             slopes = self.slopes(best, best_shifts, float(stuck > 0))
         return RunAlignment(first, best, best_shifts, slopes, self.runs, self.unseparated)
 
     def _matching(self, shifts: Array) -> Matching:
-        right = self._run(shifts)
+        right = self.run(shifts)
         self._see(Matching(self.left, right))
         return Matching(self.left, right, frozenset(self._passing))
 
-    def _run(self, shifts: Array) -> ProgramRun:
+    def run(self, shifts: Array) -> ProgramRun:
+        """The run on the other data with the noise of the left one, moved."""
         self.runs += 1
         return self.program.run(self.data, Script.repeating(self.left, shifts), marks=self.marks)
 
@@ -186,8 +295,8 @@ class Aligner:
         Where something is added to a value that is the same on both sides, 0 or a constant say, the sum counts, and not
         the value. Where data had come into it, it is released, and what is added later is not hidden by its noise.
         """
-        both = zip(self.left.events[: matching.common], matching.right.events, strict=False)
-        for place, (mine, theirs) in enumerate(both):
+        for pair in matching.pairs:
+            place, mine, theirs = pair.left, matching.left.events[pair.left], matching.right.events[pair.right]
             if place in self._released or not (isinstance(mine, NoisyValue) and isinstance(theirs, NoisyValue)):
                 continue
             if any(self._released.get(part) for part in mine.parts):
@@ -199,11 +308,16 @@ class Aligner:
                     mine.differences, theirs.differences, rtol=VALUE_TOLERANCE, atol=VALUE_TOLERANCE
                 )
 
-    def _within_support(self, shifts: Array) -> Array:
-        moved = [
-            min(max(draw.value + shift, draw.distribution.support[0]), draw.distribution.support[1]) - draw.value
-            for draw, shift in zip(self.left.draws, shifts, strict=True)
-        ]
+    def _within_support(self, before: Array, shifts: Array) -> Array:
+        """The shifts, cut where noise would leave its support. A uniform draw also stays off the ends, where what is
+        made of it is often infinite."""
+        moved = []
+        for draw, old, new in zip(self.left.draws, before, shifts, strict=True):
+            low, high = draw.distribution.support
+            if isinstance(draw.distribution, Uniform):
+                here = draw.value + old
+                low, high = here + TO_END * (low - here), here + TO_END * (high - here)
+            moved.append(min(max(draw.value + new, low), high) - draw.value)
         return np.array(moved)
 
     # --------------------------------------------------------------------------------------------------------- slopes
@@ -264,7 +378,7 @@ class Aligner:
         trial = shifts.copy()
         for draw, move in moves.items():
             trial[draw] += move
-        rows = Matching(self.left, self._run(trial), matching.passing).rows
+        rows = Matching(self.left, self.run(trial), matching.passing).rows
         names = [(row.name, row.site) for row in matching.rows]
         if [(row.name, row.site) for row in rows] != names:
             return None
@@ -272,7 +386,7 @@ class Aligner:
 
     # --------------------------------------------------------------------------------------------------------- shifts
 
-    def _cheapest(self, matching: Matching, slopes: Array) -> Array:
+    def _cheapest(self, matching: Matching, slopes: Array, way_first: bool) -> Array:
         """The cheapest shift that removes the gaps, as far as noise can."""
         from scipy.optimize import linprog
         from scipy.sparse import csr_matrix, hstack, identity
@@ -288,7 +402,7 @@ class Aligner:
         prices = np.array([_prices(self.left.draws[draw]) for draw in draws])
         unit = prices[np.isfinite(prices)].max(initial=1.0)
         bounds = [(0, None if math.isfinite(price) else 0) for price in prices.T.ravel()]
-        weights = np.array([unit * (FIRM if matching.rows[place].soft else HEAVY) for place in rows])
+        weights = unit * np.array([matching.rows[place].weight(way_first) for place in rows])
         slack = identity(len(gaps))
         sparse = csr_matrix(matrix)
         found = linprog(
@@ -310,6 +424,14 @@ def _prices(draw: TrackedDraw) -> tuple[float, float]:
     return tuple(math.inf if way is None else float(way) for way in (price.up, price.down))  # type: ignore[return-value]
 
 
+def _movable(matching: Matching, slopes: Array) -> bool:
+    """Whether noise moves a value that still differs; of more values than before, that is not known yet."""
+    rows = matching.rows
+    return len(rows) > len(slopes) or any(
+        np.any(slope) for row, slope in zip(rows, slopes, strict=False) if not row.same
+    )
+
+
 def _off(matching: Matching) -> float:
     return math.fsum(abs(row.gap) for row in matching.rows)
 
@@ -317,6 +439,7 @@ def _off(matching: Matching) -> float:
 def _worth(matching: Matching) -> tuple[int, int, float, float]:
     """How good an alignment is: events that are shared, then values that agree, then how far the others are apart."""
     hard, soft = (
-        [abs(row.gap) for row in matching.rows if not row.same and row.soft is kind] for kind in (False, True)
+        [row.price * abs(row.gap) for row in matching.rows if not row.same and row.soft is kind]
+        for kind in (False, True)
     )
-    return matching.common, -len(hard), -math.fsum(hard), -math.fsum(soft)
+    return len(matching.pairs), -len(hard), -math.fsum(hard), -math.fsum(soft)

@@ -20,6 +20,7 @@ MAX_PLACES = 4  # of a data set where records are removed or replaced
 MAX_VALUES = 4  # of a column, or of a listed domain, that are tried
 MAX_LISTED_PAIRS = 16  # of those that the mechanism lists
 LARGE = (2**31, 2**53 + 1, 2**63)  # where 32-bit integers, floats and 64-bit integers end
+A_LARGE = "a large integer"
 UNSEEN = "unseen category"
 
 
@@ -59,6 +60,8 @@ class Table:
         records = () if example is None else tuple(example)
         if records and all(isinstance(record, tuple | list) for record in records):
             return cls(list, records, tuple(_row_values([tuple(record) for record in records])))
+        if records and assumed and not all(isinstance(record, int | float) for record in records):
+            domain = list(dict.fromkeys(records))  # categories: the numbers that are assumed are none
         return cls(list, records, tuple(_plain_values(records, domain, assumed)))
 
 
@@ -93,8 +96,7 @@ def _plain_values(records: Sequence[Any], domain: Domain, assumed: bool) -> Iter
         yield TrialValue(high + 10 * width, "a value above the bounds", assumed)
         yield TrialValue(low - 10 * width, "a value below the bounds", assumed)
         yield TrialValue(math.nan, "NaN", assumed)
-        for large in LARGE:
-            yield TrialValue(large, "a large integer", assumed)
+        yield from (TrialValue(large, A_LARGE, assumed) for large in LARGE)
     elif isinstance(low, str):
         yield TrialValue(UNSEEN, "an unseen category", assumed)
 
@@ -131,7 +133,7 @@ def _column_values(column: list[Any]) -> Iterator[tuple[Any, str]]:
     yield low - 10 * (high - low + 1), "a value below all others"
     yield high, "the greatest value"
     yield low, "the least value"
-    yield 2**53 + 1, "a large integer"
+    yield 2**53 + 1, A_LARGE
 
 
 # --------------------------------------------------------------------------------------------------------------- pairs
@@ -179,13 +181,14 @@ def _made(table: Table, mechanism: Mechanism) -> Iterator[tuple[Pair, bool]]:
 
 
 def _bases(table: Table, size: int) -> Iterator[tuple[str, list[Any]]]:
-    """Data sets that are changed: the example, none, one record, and all records the same."""
+    """Data sets that are changed: the example, none, one record, a large one too, and all records the same."""
     inside = [value.record for value in table.values if value.inside]
     if table.example:
         yield "the example", list(table.example)
     yield "no records", []
     for record in inside[:2]:
         yield "one record", [record]
+    yield from (("one record", [value.record]) for value in table.values if value.inside and value.name == A_LARGE)
     length = len(table.example) or size
     for record in inside[:2]:
         yield "records all the same", [record] * length

@@ -25,10 +25,11 @@ from veridp.mechanism.adapters.worst_pairs import largest_difference, opendp_dis
 TOLERANCE = 1e-9  # relative, by which a distance may exceed a sensitivity that was computed in floats
 FLOAT32_TOLERANCE = 1e-5  # the same for sums of gradients in half as many bits
 Price = Callable[[float], DominatingPair | None]
+Metric = Callable[[Any, Any], float]
 Describe = Callable[[Any, Site], "Primitive"]
 Recorded = Callable[[Callable[[], Any], Describe], Any]
 Around = Callable[[Any, Recorded], Any]  # what takes the place of a function, given it and how to record its release
-DATA = ("utility", "candidates")  # settings of diffprivlib's mechanisms that hold what is asked, not how
+DATA = ("utility", "candidates", "measure")  # settings of diffprivlib's mechanisms that hold what is asked, not how
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Primitive:
     argument: Any
     output: Any
     price: Price
-    metric: Callable[[Any, Any], float] = largest_difference
+    metric: Metric = largest_difference
     declared: float = math.inf  # the distance that it was made for; inf where it names none
 
     @property
@@ -49,14 +50,14 @@ class Primitive:
         return "primitive", self.site, self.name
 
     def distance(self, other: Primitive) -> float:
-        """How far apart the two arguments are, in the metric of the library; inf where that is not known."""
+        """How far apart the two arguments are, in the metric of the library; inf or NaN where that is not known."""
         return self.metric(self.argument, other.argument)
 
     def cost(self, distance: float) -> DominatingPair | None:
         """What the library's map says for arguments at this distance; None where it says nothing."""
         if not distance:
             return Finite.claimed(0.0, 0.0)
-        return None if math.isinf(distance) else self.price(distance)
+        return self.price(distance) if math.isfinite(distance) else None
 
 
 def _in_steps(epsilon: float, delta: float, declared: float) -> Price:
@@ -150,10 +151,26 @@ def _of_diffprivlib(machine: Any, argument: Any) -> Describe:
     names = [name for name in inspect.getfullargspec(type(machine)).kwonlyargs if name != "random_state"]
     settings = _settings(**{name: getattr(machine, name, None) for name in names if name not in DATA})
     value, kind = asked.get("utility", argument), type(machine).__name__
+    metric: Metric = _utility_distance if getattr(machine, "monotonic", False) else largest_difference
+    if "measure" in asked:  # of intervals that data end: the index that is kept names others on the other side
+        value, metric = (value, asked["measure"]), _measured_distance(metric)
     declared = float(getattr(machine, "sensitivity", math.inf))
     price = _diffprivlib_price(machine, declared)
     name = f"diffprivlib's {kind}"
-    return lambda output, site: Primitive(site, name, settings, value, output, price, declared=declared)
+    return lambda output, site: Primitive(site, name, settings, value, output, price, metric, declared)
+
+
+def _utility_distance(mine: Any, theirs: Any) -> float:
+    """How far utilities move up plus how far others move down: where all move one way, half the noise is enough."""
+    if len(mine) != len(theirs):
+        return math.inf
+    moves = [0.0, *(float(one) - float(other) for one, other in zip(mine, theirs, strict=True))]
+    return max(moves) - min(moves)
+
+
+def _measured_distance(metric: Metric) -> Metric:
+    """The distance of utilities of intervals; NaN where the intervals are not of the same lengths."""
+    return lambda mine, theirs: metric(mine[0], theirs[0]) if repr(mine[1]) == repr(theirs[1]) else math.nan
 
 
 def _diffprivlib_price(machine: Any, declared: float) -> Price:

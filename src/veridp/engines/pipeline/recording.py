@@ -9,7 +9,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
@@ -85,6 +86,11 @@ class Decision:
 
 
 @dataclass(frozen=True, eq=False)
+class NoisyDecision(Decision):
+    """The same of values that noise was added to before."""
+
+
+@dataclass(frozen=True, eq=False)
 class NoisyValue(Decision):
     """Values that noise was added to; the differences are the sums themselves."""
 
@@ -97,9 +103,14 @@ class NoisyValue(Decision):
 
 @dataclass(frozen=True, eq=False)
 class Coin(Decision):
-    """Uniform draws that were compared with thresholds: choices between two, below with this probability."""
+    """Uniform draws that were compared with thresholds: choices by chance.
+
+    A draw that was compared with several lies in a cell between two of them. The differences are where: the number of
+    thresholds below the draw, and how far up in its cell it lies.
+    """
 
     thresholds: Array
+    drawn: Array  # the draws, which tell comparisons of the same one
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -137,6 +148,14 @@ class Script:
         moved = np.zeros(len(run.draws)) if shifts is None else shifts
         return cls(run.script.seed, run.draws, run.choices, run.primitives, moved)
 
+    @classmethod
+    def choosing(cls, run: ProgramRun, place: int) -> Script:
+        """The numbers of the run, but for one choice, which is the next of its options."""
+        turned = run.choices[place]
+        other = replace(turned, chosen=(turned.chosen + 1) % len(turned.weights))
+        choices = (*run.choices[:place], other, *run.choices[place + 1 :])
+        return cls(run.script.seed, run.draws, choices, run.primitives, np.zeros(len(run.draws)))
+
 
 @dataclass(frozen=True, eq=False)
 class ProgramRun:
@@ -148,6 +167,7 @@ class ProgramRun:
     raised: Raised | None
     raised_at: Site | None
     seeds: tuple[tuple[Site, str], ...]  # that the program gave to generators of its own
+    repeated: tuple[tuple[Site, str], ...]  # that it drew, and gave to several
     trace: Trace | None = None
     places: tuple[int, ...] = ()  # of each event: how many blocks of code were entered before it
 
@@ -159,9 +179,24 @@ class ProgramRun:
     def choices(self) -> tuple[Choice, ...]:
         return tuple(event for event in self.events if isinstance(event, Choice))
 
+    @cached_property
+    def tossed(self) -> tuple[int, ...]:
+        """Which of its draws were compared with thresholds."""
+        values = {value for event in self.events if isinstance(event, Coin) for value in event.drawn.tolist()}
+        return tuple(place for place, draw in enumerate(self.draws) if draw.value in values)
+
     @property
     def primitives(self) -> tuple[Primitive, ...]:
         return tuple(event for event in self.events if isinstance(event, Primitive))
+
+    @property
+    def way(self) -> tuple[object, ...]:
+        """What was drawn, chosen and called, and how it ended, but for the numbers."""
+        return *(event.signature for event in self.events), self.raised and self.raised.type
+
+    def like(self, other: ProgramRun) -> bool:
+        """Whether it went the same way and has the same output."""
+        return self.way == other.way and repr(self.leaves) == repr(other.leaves)
 
 
 # ------------------------------------------------------------------------------------------------------------- drawing
@@ -181,6 +216,9 @@ class TrackingGenerator(ScriptedGenerator):
         self._counts = [0, 0, 0]  # noise, choices, primitives so far
         self._muted = False  # while a library draws for a release that is recorded as one
         self.followed: Trace | None = None
+        self._cells: dict[float, tuple[int, float, float]] = {}  # of compared draws: thresholds below, and its ends
+        self.repeated: list[tuple[Site, str]] = []  # seeds that were drawn once and given to a second generator
+        self._taken: set[int] = set()
         self.places: list[int] = []  # of each event: how many blocks of code were entered before it
 
     def _record_event(self, event: RunEvent) -> None:
@@ -234,20 +272,40 @@ class TrackingGenerator(ScriptedGenerator):
 
     # ---------------------------------------------------------------------------------------------------- decisions
 
-    def decided(self, differences: Array) -> None:
-        self._record_event(Decision(users_site(), np.atleast_1d(np.asarray(differences, dtype=float)).ravel()))
+    def decided(self, differences: Array, *, hiding: bool = False) -> None:
+        kind = NoisyDecision if hiding else Decision
+        self._record_event(kind(users_site(), np.atleast_1d(np.asarray(differences, dtype=float)).ravel()))
 
     def chance(self, thresholds: Array, drawn: Array) -> None:
         limits = np.clip(np.atleast_1d(np.asarray(thresholds, dtype=float)).ravel(), 0.0, 1.0)
-        below, above = np.minimum(np.ravel(drawn) - limits, 0.0), np.maximum(np.ravel(drawn) - limits, 0.0)
-        with np.errstate(all="ignore"):  # where in its part of [0, 1] a draw lies, from -1 to 0 or from 0 to 1
-            places = np.where(below < 0, below / limits, np.where(above > 0, above / (1.0 - limits), 0.0))
-        self._record_event(Coin(users_site(), places, limits))
+        values = np.array(drawn, dtype=float, ndmin=1).ravel()  # copied: the program may write into its array
+        places = [self._place_in_cell(*pair) for pair in zip(values.tolist(), limits.tolist(), strict=True)]
+        self._record_event(Coin(users_site(), np.array(places), limits, values))
+
+    def _place_in_cell(self, value: float, threshold: float) -> float:
+        """Where a draw lies among the thresholds that it has met."""
+        below, low, high = self._cells.get(value, (0, 0.0, 1.0))
+        if threshold <= value:
+            below, low = below + 1, max(low, threshold)
+        else:
+            high = min(high, threshold)
+        self._cells[value] = below, low, high
+        return below + (value - low) / (high - low) if high > low else float(below)
+
+    def takes_as_seed(self, seed: Any) -> bool:
+        """Whether a generator with this seed may draw from here; a second one repeats the numbers of the first."""
+        taken = super().takes_as_seed(seed)
+        if taken and int(seed) in self._taken:
+            self.repeated.append((users_site(), repr(int(seed))))
+            return False
+        if taken:
+            self._taken.add(int(seed))
+        return taken
 
     def hidden(self, values: Array, before: Hiding) -> Hiding:
         if self._muted or values.size > MAX_FROZEN:
             return before
-        self._record_event(NoisyValue(users_site(), np.atleast_1d(values).ravel(), before))
+        self._record_event(NoisyValue(users_site(), np.array(values, ndmin=1).ravel(), before))
         return frozenset({len(self.events) - 1})
 
     # -------------------------------------------------------------------------------------------------------- marks
@@ -364,9 +422,8 @@ class Program:
                 raise BadInput(OUT_OF_SIGHT.format(self.mechanism.name)) from None
             raised, where = Raised.by(error), raised_at(error.__traceback__)
         leaves = {} if raised is not None else dict(_leaves(output))
-        return ProgramRun(
-            script, tuple(generator.events), leaves, raised, where, tuple(seeds), trace, tuple(generator.places)
-        )
+        events, repeated = tuple(generator.events), tuple(generator.repeated)
+        return ProgramRun(script, events, leaves, raised, where, tuple(seeds), repeated, trace, tuple(generator.places))
 
 
 @contextmanager

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,15 +15,23 @@ import numpy as np
 
 from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
 from veridp.accounting.tree import DominatingPairs
-from veridp.engines.pipeline.alignment import Aligner, Matching, RunAlignment
+from veridp.engines.pipeline.alignment import NAMES, Aligner, Matching, RunAlignment, is_number
 from veridp.engines.pipeline.primitives import Primitive
-from veridp.engines.pipeline.recording import Choice, Coin, Program, ProgramRun, TrackedDraw
+from veridp.engines.pipeline.recording import Choice, Coin, Program, ProgramRun, Script, TrackedDraw, UnknownDraw
 from veridp.engines.pipeline.result import PipelineRelease, norms
+from veridp.engines.pipeline.tails import UniformTails, unbounded
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.noise import Laplace, Normal, Uniform
 from veridp.kernel.site import Site
 
 OBSERVED_RUNS = 5  # in which the loss of a value made of uniform draws is looked at
+MAX_TAILS = 3  # lines whose uniform draws are moved into their tails
+REDRAWN_RUNS = 6  # with other values of noise that nothing follows, to see whether it matters
+FAR_AWAY = (1e1, 1e2, 1e4, 1e8)  # widths by which such noise is also moved: what is rounded changes late
+SLIVER = 2.0**-49  # probability of a cell that only rounding opens, of sixteen floats: the end of a sum at 1 - 1e-16
+SLOPE_ERROR = 1e-4  # relative, of slopes by small moves
+STRAIGHT = (-3.0, -0.5, 0.5, 3.0)  # widths by which noise is moved to see whether it comes out multiplied, and no more
+NO_MOVE = 1e-12  # by which rounding moves what does not follow noise that is moved by 1
 FAR = (8.0, 24.0)  # widths by which noise is moved to see whether a rounded output follows
 
 
@@ -36,6 +47,7 @@ class ReleaseCosts:
     alignment: RunAlignment
     marks: bool
     runs: int = field(default=0, init=False)
+    _middles: dict[int, list[float]] = field(default_factory=dict, init=False)  # losses between the tails
 
     def _shared(self, kind: type[Any]) -> Iterator[tuple[Any, Any]]:
         return self.alignment.matching.shared(kind)
@@ -43,21 +55,185 @@ class ReleaseCosts:
     @cached_property
     def releases(self) -> list[PipelineRelease]:
         """All that was released in both runs, line by line, with its cost."""
-        return [*self._noise_releases(), *self._chance_releases(), *self._library_releases()]
+        unknown = (
+            _release(f"{one.method} noise", one.site, 1, [], None, [None]) for one, _ in self._shared(UnknownDraw)
+        )
+        return [*self._noise_releases(), *self._chance_releases(), *self._library_releases(), *unknown]
 
     def _noise_releases(self) -> Iterator[PipelineRelease]:
         groups: dict[tuple[Site, str], list[tuple[int, TrackedDraw, TrackedDraw]]] = {}
-        coins = {mine.site for mine, _ in self._shared(Coin)}
         for place, (mine, theirs) in enumerate(self._shared(TrackedDraw)):
-            if isinstance(mine.distribution, Uniform) and mine.site in coins:
+            if place in self._tosses:
                 continue
             groups.setdefault((mine.site, str(mine.distribution)), []).append((place, mine, theirs))
         for (site, noise), draws in groups.items():
             moves = [self._distance(place, mine) for place, mine, _ in draws]
             parts = [self._cost(place, mine, theirs) for place, mine, theirs in draws]
-            reaches = any(place in self._reaching for place, _, _ in draws) or not any(moves)
+            reach = [place in self._reaching for place, _, _ in draws]
             scale = getattr(draws[0][1].distribution, "scale", None)
-            yield _release(noise, site, len(draws), moves, None if scale is None else float(scale), parts, reaches)
+            yield _release(noise, site, len(draws), moves, None if scale is None else float(scale), parts, reach)
+
+    @cached_property
+    def _unfollowed(self) -> set[int]:
+        """Draws that decide something, though no value that is kept the same depends on them: their cost is not known.
+
+        Compiled code may have read the bare number, or a value could not be kept and the output was the same by chance.
+        """
+        matching, shifts = self.alignment.matching, self.alignment.shifts
+        slopes = self.alignment.slopes
+        if len(slopes) != len(matching.rows):
+            aligner = Aligner(self.program, self.left, self.right_data, self.marks)
+            slopes = aligner.slopes(matching, shifts)
+            self.runs += aligner.runs
+        kept = [place for place, row in enumerate(matching.rows) if row.same]
+        hidden = np.flatnonzero(~np.any(slopes[kept], axis=0)[: matching.draws])
+        if not len(hidden):
+            return set()
+        rng = np.random.default_rng(self.left.script.seed)
+        widths = np.array([draw.distribution.width for draw in self.left.draws])
+        for far in [0.0] * REDRAWN_RUNS + [*FAR_AWAY] * 2:
+            moves = np.zeros(len(shifts))
+            for place in hidden:
+                draw = self.left.draws[place]
+                moves[place] = draw.distribution.draw(rng, 1)[0].item() - draw.value
+            moves[hidden] += far * widths[hidden] * rng.choice((-1.0, 1.0), len(hidden))
+            run = self.program.run(self.left_data, Script.repeating(self.left, moves), marks=self.marks)
+            self.runs += 1
+            if not run.like(self.left):
+                return set(hidden.tolist())
+        return set()
+
+    @cached_property
+    def _sides(self) -> tuple[tuple[Any, Matching, Any], tuple[Any, Matching, Any]]:
+        """The data of either side, its run held against the left one, and how far its noise is moved."""
+        matching = self.alignment.matching
+        left = Matching(self.left, self.left, matching.passing)
+        return (self.left_data, left, 0 * self.alignment.shifts), (self.right_data, matching, self.alignment.shifts)
+
+    @cached_property
+    def _side_slopes(self) -> tuple[Any, Any]:
+        """The slopes of the values that are to be the same, on either side; 0 of what only the right one has."""
+        slopes, places = [], list[dict[Any, int]]()
+        for data, matching, shifts in self._sides:
+            aligner = Aligner(self.program, self.left, data, self.marks)
+            slopes.append(aligner.slopes(matching, shifts))
+            self.runs += aligner.runs
+            count = Counter[Any]()
+            places.append({})
+            for place, row in enumerate(matching.rows):
+                count[row.name, row.site] += 1
+                places[-1][row.name, row.site, count[row.name, row.site]] = place
+        left = np.zeros_like(slopes[1])
+        for key, place in places[1].items():
+            if key in places[0]:
+                left[place] = slopes[0][places[0][key]]
+        return left, slopes[1]
+
+    @cached_property
+    def _stretched(self) -> set[int]:
+        """Draws that the first value which is kept of them follows by more on one side: their cost is not known.
+
+        The data multiply such noise, so its shift differs from run to run, and is no shift that has a price.
+        """
+        seen = np.zeros(len(self.alignment.shifts), dtype=bool)
+        stretched = seen.copy()
+        for row, left, right in zip(self.alignment.matching.rows, *self._side_slopes, strict=True):
+            followed = ((left != 0) | (right != 0)) & ~seen
+            if row.same:
+                stretched |= followed & ~np.isclose(left, right, rtol=SLOPE_ERROR, atol=0.0)
+                seen |= followed
+        return set(np.flatnonzero(stretched).tolist())
+
+    @cached_property
+    def multiplied(self) -> Mapping[Site, tuple[float, float]]:
+        """Lines whose noise comes out multiplied by one number on the left, and by another on the right.
+
+        Only where a number of the output is this noise times a factor, plus what the data add, whatever the noise is.
+        """
+        found: dict[Site, tuple[float, float]] = {}
+        if not np.any(self.alignment.shifts):
+            return found
+        for row, left, right in zip(self.alignment.matching.rows, *self._side_slopes, strict=True):
+            draws = np.flatnonzero((left != 0) | (right != 0)).tolist()
+            if row.site is not None or len(draws) != 1 or draws[0] not in self._stretched:
+                continue
+            factors, site = (float(left[draws[0]]), float(right[draws[0]])), self.left.draws[draws[0]].site
+            apart = not math.isclose(*map(abs, factors), rel_tol=SLOPE_ERROR)
+            if site not in found and apart and self._is_straight(row.name, draws[0], factors):
+                found[site] = factors
+        return found
+
+    def _is_straight(self, name: str, draw: int, factors: Sequence[float]) -> bool:
+        """Whether a number of the output follows a draw by its factor however far the draw is moved, on either side."""
+        noise = self.left.draws[draw].distribution
+        for (data, matching, shifts), factor in zip(self._sides, factors, strict=True):
+            before = matching.right.leaves[name]
+            for widths in STRAIGHT:
+                moves, step = shifts.copy(), math.copysign(1, widths) if noise.integer else widths * noise.width
+                moves[draw] += step
+                self.runs += 1
+                run = self.program.run(data, Script.repeating(self.left, moves), marks=self.marks)
+                after = run.leaves.get(name)
+                if not (is_number(before) and is_number(after)):
+                    return False
+                gone = float(after) - float(before)  # type: ignore[arg-type]
+                if not math.isclose(gone, factor * step, rel_tol=SLOPE_ERROR, abs_tol=NO_MOVE * abs(step)):
+                    return False
+        return True
+
+    @cached_property
+    def _tosses(self) -> dict[int, list[MetThreshold]]:
+        """Of each draw that thresholds decide about, and nothing else follows: its comparisons.
+
+        Where they are the same on both sides, and a value follows the draw as well, it is noise like any other.
+        """
+        rows, slopes = self.alignment.matching.rows, self.alignment.slopes
+        values = [place for place, row in enumerate(rows) if row.name != NAMES[Coin]]
+        followed = np.any(slopes[values], axis=0) if len(slopes) == len(rows) else np.zeros(len(self.left.draws))
+        places = {self.left.draws[place].value: place for place in self.left.tossed}
+        tosses: dict[int, list[MetThreshold]] = {}
+        for mine, theirs in self._shared(Coin):
+            for value, *sides in zip(
+                *map(np.ndarray.tolist, (mine.drawn, mine.thresholds, theirs.thresholds)), strict=True
+            ):
+                tosses.setdefault(places[value], []).append(MetThreshold(mine.site, *sides))
+        return {
+            place: met
+            for place, met in tosses.items()
+            if not followed[place] or any(toss.left != toss.right for toss in met)
+        }
+
+    @cached_property
+    def _torn(self) -> set[int]:
+        """Draws that a value follows which is kept, so that they do not stay where they lay among the thresholds.
+
+        The choice between these is then not all that such a draw tells.
+        """
+        rows, slopes = self.alignment.matching.rows, self.alignment.slopes
+        if len(slopes) != len(rows):
+            slopes = self._side_slopes[1]
+        tossed = np.array([row.name == NAMES[Coin] for row in rows], dtype=bool)
+        moved = tossed & np.array([not row.same for row in rows], dtype=bool)
+        return set(np.flatnonzero(np.any(slopes[moved], axis=0) & np.any(slopes[~tossed], axis=0)).tolist())
+
+    @cached_property
+    def tails(self) -> dict[int, list[list[float]]]:
+        """Of the first uniform draw of each line, moved into its tails: the losses seen there."""
+        first: dict[Site, int] = {}
+        for place, (mine, _) in enumerate(self._shared(TrackedDraw)):
+            if isinstance(mine.distribution, Uniform) and place not in self._tosses:
+                first.setdefault(mine.site, place)
+        sides = self.left_data, self.right_data
+        tails = UniformTails(self.program, self.left, *sides, self.alignment, self.marks)
+        found = {place: tails.losses(place) for place in list(first.values())[:MAX_TAILS]}
+        self._middles = {place: tails.middle(place, seen) for place, seen in found.items()}
+        self.runs += tails.runs
+        return found
+
+    @property
+    def uneven(self) -> Iterator[Site]:
+        """Lines whose uniform draws are made into noise of another scale on the right."""
+        return (self.left.draws[place].site for place, tails in self.tails.items() if any(map(unbounded, tails)))
 
     @cached_property
     def _reaching(self) -> set[int]:
@@ -86,7 +262,7 @@ class ReleaseCosts:
 
     def _cost(self, place: int, mine: TrackedDraw, theirs: TrackedDraw) -> DominatingPairs | None:
         """What the shift of a draw costs; None where that is not known."""
-        if not alike(mine.distribution, theirs.distribution):
+        if not alike(mine.distribution, theirs.distribution) or place in self._unfollowed:
             return None
         shift = self._distance(place, mine)
         if not shift:
@@ -94,6 +270,8 @@ class ReleaseCosts:
         if isinstance(mine.distribution, Uniform):
             loss = self._observed_loss(place)
             return None if loss is None else DominatingPairs.both(Finite.claimed(loss))
+        if place in self._stretched:
+            return None
         pair = pair_of_shift(mine.distribution, shift)
         return None if pair is None else DominatingPairs.both(pair)
 
@@ -102,6 +280,8 @@ class ReleaseCosts:
 
         The density of such a value is the inverse of its slope. None where it is made of several draws.
         """
+        if self.left.draws[place].site in set(self.uneven):
+            return None
         losses = [self._loss_of(self.left, self.alignment, place)]
         for left in self.others[:OBSERVED_RUNS]:
             if len(left.draws) == len(self.left.draws):
@@ -109,7 +289,8 @@ class ReleaseCosts:
                 losses.append(self._loss_of(left, aligner.align(), place))
                 self.runs += aligner.runs
         known = [loss for loss in losses if loss is not None]
-        return max(known, default=None)
+        tails = [abs(loss) for part in (*self.tails.get(place, []), self._middles.get(place, [])) for loss in part]
+        return max([*known, *tails]) if known and all(map(math.isfinite, tails)) else None
 
     def _loss_of(self, left: ProgramRun, alignment: RunAlignment, place: int) -> float | None:
         matching = alignment.matching
@@ -137,12 +318,16 @@ class ReleaseCosts:
         for mine, theirs in self._shared(Choice):
             key = mine.site, f"a choice of {len(mine.weights)}"
             groups.setdefault(key, []).append(_chance(mine.weights, theirs.weights))
-        for mine, theirs in self._shared(Coin):
-            for one, other in zip(mine.thresholds, theirs.thresholds, strict=True):
-                costs = groups.setdefault((mine.site, "a choice of 2"), [])
-                costs.append(_chance((one, 1 - one), (other, 1 - other)))
+        for place, tosses in self._tosses.items():
+            sides = [cells([side(toss) for toss in tosses]) for side in (LEFT_SIDE, RIGHT_SIDE)]
+            found = dict.fromkeys([*sides[0], *sides[1]])
+            wide = [answers for answers in found if max(side.get(answers, 0.0) for side in sides) > SLIVER]
+            shares = [[side.get(answers, 0.0) for answers in wide] for side in sides]
+            known = place not in self._unfollowed and place not in self._torn
+            costs = groups.setdefault((tosses[0].site, f"a choice of {len(sides[0])}"), [])
+            costs.append(_chance(*shares) if known else None)
         for (site, noise), parts in groups.items():
-            yield _release(noise, site, len(parts), [], None, parts, True)
+            yield _release(noise, site, len(parts), [], None, parts)
 
     def _library_releases(self) -> Iterator[PipelineRelease]:
         for mine, theirs in self._shared(Primitive):
@@ -151,10 +336,35 @@ class ReleaseCosts:
             pair = mine.cost(distance) if same else None
             part = None if pair is None else DominatingPairs.both(pair)
             scale = mine.declared if math.isfinite(mine.declared) else None
-            yield _release(mine.name, mine.site, 1, [distance], scale, [part], True)
+            yield _release(mine.name, mine.site, 1, [distance], scale, [part])
 
 
 # -------------------------------------------------------------------------------------------------------------- pieces
+
+
+@dataclass(frozen=True)
+class MetThreshold:
+    """A uniform draw compared with a threshold: on either side."""
+
+    site: Site
+    left: float
+    right: float
+
+
+LEFT_SIDE, RIGHT_SIDE = operator.attrgetter("left"), operator.attrgetter("right")
+
+
+def cells(thresholds: Sequence[float]) -> dict[tuple[bool, ...], float]:
+    """The probability of each row of answers to "is the draw below the threshold?".
+
+    >>> cells([0.5, 0.75])
+    {(True, True): 0.5, (False, True): 0.25, (False, False): 0.25}
+    """
+    ends = [0.0, *sorted({threshold for threshold in thresholds if 0 < threshold < 1}), 1.0]
+    middles = ((low + high) / 2 for low, high in itertools.pairwise(ends))
+    answers = [tuple(middle < threshold for threshold in thresholds) for middle in middles]
+    return dict(zip(answers, (high - low for low, high in itertools.pairwise(ends)), strict=True))
+
 
 FREE = DominatingPairs.both(Finite.claimed(0.0))
 
@@ -165,8 +375,7 @@ def pair_of_shift(distribution: Distribution, shift: float) -> DominatingPair | 
         return LaplacePair(abs(shift) / distribution.width)
     if isinstance(distribution, Normal):
         return GaussianPair(abs(shift) / distribution.width)
-    up, down = ways(distribution)
-    price = up if shift > 0 else down
+    price = distribution.price.up if shift > 0 else distribution.price.down
     return None if price is None else Finite.claimed(abs(shift) * float(price))
 
 
@@ -192,11 +401,16 @@ def _release(
     moves: Sequence[float],
     scale: float | None,
     parts: Sequence[DominatingPairs | None],
-    reaches_output: bool,
+    reach: Sequence[bool] | None = None,
 ) -> PipelineRelease:
+    """All draws of a line; `reach` tells which of them the output depends on, by default all."""
     epsilon = math.fsum(math.inf if part is None else part.supremum for part in parts)
     costly = tuple(part for part in parts if part is not FREE)
-    return PipelineRelease(noise, site.file, site.line, draws, *norms(moves), scale, epsilon, reaches_output, costly)
+    reaching = [True] * len(parts) if reach is None else reach
+    of_output = tuple(part for part, reaches in zip(parts, reaching, strict=True) if reaches and part is not FREE)
+    reaches = any(reaching) or not any(moves)
+    shown = noise, site.file, site.line, draws, *norms(moves), scale, epsilon, reaches
+    return PipelineRelease(*shown, parts=costly, output_parts=of_output)
 
 
 def alike(mine: Distribution, theirs: Distribution) -> bool:

@@ -58,7 +58,7 @@ class PipelineRelease:
 
     `distance` is the largest of any draw, `l1` and `l2` are norms over all of them. `epsilon` is what keeping all its
     values costs without δ. `reaches_output` tells whether a number of the output depends on it,
-    and not a decision alone.
+    and not a decision alone; `output_parts` are the costs of those draws.
     """
 
     noise: str
@@ -72,6 +72,7 @@ class PipelineRelease:
     epsilon: float
     reaches_output: bool
     parts: tuple[DominatingPairs | None, ...] = field(repr=False, compare=False)
+    output_parts: tuple[DominatingPairs | None, ...] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         place = Remark("", self.file, self.line)
@@ -114,10 +115,9 @@ class PipelineResult(Presentable):
     @cached_property
     def tight(self) -> bool:
         """Whether all that costs something reaches the output: what decides alone may be kept for less."""
-        return all(release.reaches_output or not release.epsilon for release in self.releases)
+        return all(len(release.output_parts) == len(release.parts) for release in self.releases)
 
-    def _composed(self, releases: Sequence[PipelineRelease]) -> tuple[Composition, Composition] | None:
-        parts = [part for release in releases for part in release.parts]
+    def _composed(self, parts: Sequence[DominatingPairs | None]) -> tuple[Composition, Composition] | None:
         known = [part for part in parts if part is not None]
         if not self.aligned or len(known) < len(parts):
             return None
@@ -126,7 +126,7 @@ class PipelineResult(Presentable):
 
     @cached_property
     def _compositions(self) -> tuple[Composition, Composition] | None:
-        return self._composed(self.releases)
+        return self._composed([part for release in self.releases for part in release.parts])
 
     @property
     def priced(self) -> bool:
@@ -147,7 +147,9 @@ class PipelineResult(Presentable):
     @cached_property
     def output_epsilon(self) -> float:
         """The cost at `delta` of those releases that reach the output: a part of the composed cost."""
-        return _epsilon(self._composed([release for release in self.releases if release.reaches_output]), self.delta)
+        return _epsilon(
+            self._composed([part for release in self.releases for part in release.output_parts]), self.delta
+        )
 
     @property
     def delta(self) -> float:

@@ -22,8 +22,8 @@ Array = NDArray[np.float64]
 class Observer(Protocol):
     """What is told of decisions while a program runs."""
 
-    def decided(self, differences: Array) -> None:
-        """The program compared noisy values: by how much they differ from what they were compared with."""
+    def decided(self, differences: Array, *, hiding: bool = False) -> None:
+        """The program compared noise, or with `hiding` noisy values: by how much they differ from the other side."""
 
     def chance(self, thresholds: Array, drawn: Array) -> None:
         """The program compared uniform draws with these thresholds."""
@@ -77,21 +77,20 @@ def combined(result: Any, operation: Any, operands: Sequence[Any]) -> Any:
 
 
 def _seen(left: Any, right: Any) -> None:
-    """Tell the observer that noise was compared with something.
-
-    A noisy value that was told of when it was made is kept the same anyway, and so is what it decides.
-    """
+    """Tell the observer that noise, or a value made of it, was compared with something."""
     observer = OBSERVER.get()
-    if observer is None or any(
-        getattr(side, "hiding", NOTHING_HIDDEN) or getattr(side, "derived", False) for side in (left, right)
-    ):
+    if observer is None:
+        return
+    with np.errstate(all="ignore"):
+        differences = np.subtract(_numbers(left), _numbers(right))
+    if any(getattr(side, "hiding", NOTHING_HIDDEN) or getattr(side, "derived", False) for side in (left, right)):
+        observer.decided(differences, hiding=True)
         return
     for draws, thresholds in ((left, right), (right, left)):
         if getattr(draws, "uniform", False) and not isinstance(thresholds, NoisyFloat | NoisyArray):
             observer.chance(*np.broadcast_arrays(_numbers(thresholds), _numbers(draws)))
             return
-    with np.errstate(all="ignore"):
-        observer.decided(np.subtract(_numbers(left), _numbers(right)))
+    observer.decided(differences)
 
 
 def _numbers(value: Any) -> Array:
@@ -140,6 +139,10 @@ class NoisyFloat(np.float64):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return _applied(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        _seen_among(function, arguments)
+        return function._implementation(*arguments, **options)
 
     def __neg__(self) -> Any:
         return marked(-unmarked(self), self.hiding, derived=self.derived)
@@ -192,6 +195,7 @@ class NoisyArray(np.ndarray[Any, Any]):
         return _applied(ufunc, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        _seen_among(function, arguments)
         if function in RANKINGS and arguments:
             return getattr(marked(np.asarray(unmarked(arguments[0]))), function.__name__)(*arguments[1:], **options)
         return super().__array_function__(function, types, arguments, options)
@@ -233,6 +237,21 @@ class NoisyArray(np.ndarray[Any, Any]):
 
 
 RANKINGS = (np.argmax, np.argmin, np.argsort)
+PLACINGS = {np.searchsorted: (0, 1), np.digitize: (1, 0)}  # which arguments are the thresholds, and what is compared
+
+
+def _seen_among(function: Any, arguments: Sequence[Any]) -> None:
+    """Tell the observer that uniform draws were placed among thresholds."""
+    if function not in PLACINGS or len(arguments) < 2:
+        return
+    thresholds, draws = (arguments[place] for place in PLACINGS[function])
+    observer = OBSERVER.get()
+    if (
+        observer is not None
+        and getattr(draws, "uniform", False)
+        and not isinstance(thresholds, NoisyFloat | NoisyArray)
+    ):
+        observer.chance(*np.broadcast_arrays(_numbers(thresholds).ravel(), _numbers(draws).ravel()[:, None]))
 
 
 def _applied(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
