@@ -3,7 +3,8 @@
     python benchmarks/statdp.py --peer CHECKOUT [--part 10] [--only NAME]
 
 One decision for each of its algorithms: does it keep the claim of 0.7? Both are given the tool's own functions, choose
-an event on 10^5 runs of either side for each pattern of neighbours, and test it on 5·10^5 fresh ones. `--peer` is a
+an event on 10^5 runs of either side for each pair of neighbours, and test it on 5·10^5 fresh ones. The pairs are the
+tool's: where one query differs, ours would try 30 of them by default. `--peer` is a
 checkout of github.com/cmla-psu/statdp, which needs tqdm and numba. The tool runs the algorithms one by one, so its time
 is proportional to the runs: it is given one in `--part` of them, its seconds are multiplied, and its p-value is that of
 fewer runs. CPU seconds are those of this process and its children. The last column is the share of ours in which the
@@ -75,7 +76,10 @@ def ours(algorithm: Any, arguments: dict[str, float], alone: bool, samples: int 
         return algorithm(rng, queries, epsilon, **arguments)
 
     target = mechanism(adjacency="l1" if alone else "linf")(run)
-    return detect(target, CLAIM, test_epsilons=[CLAIM], selection_samples=samples // 5, samples=samples)
+    pairs = (
+        [([1.0] * size, [other] + [1.0] * (size - 1)) for size in (5, 10) for other in (2.0, 0.0)] if alone else None
+    )
+    return detect(target, CLAIM, test_epsilons=[CLAIM], pairs=pairs, selection_samples=samples // 5, samples=samples)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from veridp.errors import BadOutput, Nondeterministic
 from veridp.kernel.noise import Laplace
 from veridp.kernel.output import Raised
 from veridp.sampling import batch as batched
-from veridp.sampling.batch import batch_outputs
+from veridp.sampling.batch import EVERY_RUN, FEW_ROWS, RowsCompared, batch_outputs
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.sample import sample
 from veridp.sampling.tape import Unfit
@@ -475,3 +475,18 @@ def test_mechanisms_may_write_into_their_draws(every_row: EveryRow) -> None:
     outputs = batch(writes, count=50)
     assert (outputs.matrix()[:, 0] == 2.0).all()
     assert every_row.compared == 50
+
+
+@pytest.mark.parametrize(("compared", "calls"), [(EVERY_RUN, 32 + 2 * 32), (FEW_ROWS, 32 + 2 * 2)])
+def test_how_many_rows_go_through_the_plain_function(compared: RowsCompared, calls: int) -> None:
+    """Five coins part into 32 runs: outputs that are tested are compared in two rows of each, others in four in all."""
+    called = 0
+
+    def coins(rng, data):
+        nonlocal called
+        called += 1
+        return [bool(rng.integers(2)) for _ in range(5)]
+
+    outputs = batch_outputs(coins, None, np.random.default_rng(0), 5_000, compared)
+    assert outputs.distinct() == batch(coins, count=5_000).distinct()
+    assert called - 32 - 2 * 32 == calls

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridp.errors import BadOutput
-from veridp.kernel.output import DictItems, Kind, Raised, identity
+from veridp.kernel.output import DictItems, Kind, Raised
+from veridp.kernel.returned import identity
+from veridp.sampling import encode as encoding
 from veridp.sampling.encode import encode, encode_array
 from veridp.sampling.outputs import Outputs, concatenate
 
@@ -48,6 +50,27 @@ def test_rows_come_back_as_they_went_in(rows: list[object]) -> None:
     expected = [frozen(row) for row in rows]
     assert [typed(row) for row in outputs] == [typed(row) for row in expected]
     assert [typed(outputs[index]) for index in range(len(rows))] == [typed(row) for row in expected]
+
+
+numbers = st.sampled_from([0, 2, True, 1.5, -0.0, math.nan, None, np.float64(2.5), np.int64(3), np.bool_(False)])
+nested_numbers = st.recursive(numbers, lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner))
+
+
+@given(st.lists(nested_numbers | values | st.just([None, 1.0] * 40), max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_every_row_is_the_output_that_was_returned(rows: list[object]) -> None:
+    outputs = encode([*rows, *rows])
+    for row, output in zip([*rows, *rows], outputs, strict=True):
+        assert identity(output) == identity(row)
+
+
+def test_nested_numbers_are_told_by_their_types_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening each of them entry by entry took longer than drawing them."""
+    rows = [([0.5, None, 2.0], [True, False]), ([None, None, 1.5], [False]), ([4.5, None, 8.0], [True, True])]
+    monkeypatch.setattr(encoding, "tree_of", None)
+    assert list(encode(rows)) == [frozen(row) for row in rows]
+    with pytest.raises(TypeError):
+        encode([*rows, ([0.5, "text"], [True])])
 
 
 @given(st.lists(values, max_size=12), st.lists(values, max_size=12))

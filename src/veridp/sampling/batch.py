@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -21,18 +22,17 @@ from veridp.kernel.output import (
     Slot,
     Template,
     Tree,
-    constant,
     kind_of,
     kind_of_dtype,
     output_of,
     raised,
-    tree_of,
     without_warnings,
 )
+from veridp.kernel.returned import constant, tree_of
 from veridp.kernel.stand_ins import Vector, as_numpy
 from veridp.sampling.batch_number import ACCEPTED, PLAIN, Batch
 from veridp.sampling.outputs import OutputRows, Outputs, assemble
-from veridp.sampling.tape import MANY_PATHS, Arena, NearRows, Pending, Stop, Tape, Unfit, Values, borrowed
+from veridp.sampling.tape import MANY_NEAR, MANY_PATHS, Arena, NearRows, Pending, Stop, Tape, Unfit, Values, borrowed
 
 # ------------------------------------------------------------------------------------------------------------- drawing
 # The Generator of the batch reading, and the one that hands a single row of its draws to the plain function.
@@ -72,23 +72,24 @@ class BatchGenerator(StandInGenerator, _Real):  # type: ignore[misc]
         self._tape.refuse(what)
 
     def _located(self, kind: type[ScaledNoise], loc: Any, scale: Any, size: Size) -> Any:
-        def draw(place: Any, spread: Any) -> Any:
-            if spread < 0:
-                raise ValueError("scale < 0")
-
-            def drawn(rng: np.random.Generator, count: int) -> Values:
-                noise = self._tape.arena.empty(count, np.float64)
-                kind.fill(rng, noise)
-                noise *= _operand(spread)
-                if isinstance(place, Batch) or place != 0:
-                    noise += _operand(place)
-                return noise
-
-            return self._drawn((kind, _name(place), _name(spread)), drawn)
-
         if size is None and isinstance(loc, ACCEPTED) and isinstance(scale, ACCEPTED):
-            return draw(loc, scale)
-        return over_shape(draw, size, loc, scale)
+            return self._scaled(kind, loc, scale)
+        return over_shape(partial(self._scaled, kind), size, loc, scale)
+
+    def _scaled(self, kind: type[ScaledNoise], place: Any, spread: Any) -> Batch:
+        if spread < 0:
+            raise ValueError("scale < 0")
+        tape = self._tape
+
+        def drawn() -> Values:
+            noise = tape.arena.empty(tape.size, np.float64)
+            kind.fill(tape.rng, noise)
+            noise *= _operand(spread)
+            if isinstance(place, Batch) or place != 0:
+                noise += _operand(place)
+            return noise
+
+        return Batch.computed(tape, ("draw", kind, _name(place), _name(spread)), drawn, plain=True)
 
     # --------------------------------------------------------------------------------------- integer noise
 
@@ -185,7 +186,7 @@ def _recorded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(self: BatchGenerator, *args: Any, **options: Any) -> Any:
         self._depth += 1
-        asked = () if self._depth > 1 else tuple(a.copy() if isinstance(a, list | np.ndarray) else a for a in args)
+        asked = tuple([a.copy() if isinstance(a, list | np.ndarray) else a for a in args]) if self._depth == 1 else ()
         try:
             result = method(self, *args, **options)
         finally:
@@ -232,19 +233,24 @@ class RowGenerator(np.random.Generator):
         if (
             self.diverged
             or not same
-            or not all(map(self._is_same, (*asked, *named.values()), (*args, *options.values())))
+            or not all(map(self._is_same, asked, args))
+            or not all(self._is_same(value, options[key]) for key, value in named.items())
         ):
             self.diverged = self.diverged or f"rng.{name}(*{args!r}, **{options!r})"
             raise Stop
+        if type(result) is Batch:
+            return result.at(self._places)
         if name == "shuffle":
             args[0][:] = [self._of_row(value) for value in result]
             return None
         if isinstance(result, Vector):
             return np.array([self._of_row(value) for value in result.ravel()]).reshape(result.shape).copy()
-        return result.copy() if isinstance(result, np.ndarray) else self._of_row(result)
+        return result.copy() if isinstance(result, np.ndarray) else result
 
     def _is_same(self, asked: Any, given: Any) -> bool:
         """Whether a parameter of the batch's call is, on this row, the one that is given, up to rounding."""
+        if type(asked) in PLAIN and type(given) in PLAIN:
+            return bool(asked == given) or _is_close(asked, given)
         if isinstance(asked, list | tuple | np.ndarray):
             entries = [self._of_row(value) for value in np.ravel(_objects(asked))]
             shape = np.shape(_objects(asked))
@@ -279,19 +285,38 @@ for _method in METHODS:
 
 
 Mechanism = Callable[[Any, Any], Any]
-TRIAL_ROWS = 64  # of the first run of a trial that are handed to the plain function; of later runs, fewer
 TOLERANCE = 1e-9  # how far NumPy's functions of arrays may be from those of scalars
 
 
-def batch_outputs(function: Mechanism, data: object, rng: np.random.Generator, count: int) -> Outputs:
+@dataclass(frozen=True)
+class RowsCompared:
+    """How many rows of a batch are handed to the plain function."""
+
+    first: int = 2  # of the first run; of the n-th run, an n-th of that
+    twice: int = 64  # runs, in two rows each: so a function that does something else every second time is found out
+    everywhere: bool = True  # one row of each later run, too, and rows near boundaries and of conditions not asked for
+
+    def rows(self, run: int) -> int:
+        """How many of the rows of this run, beside those near a boundary."""
+        return max(self.first // (run + 1), 2 if run < self.twice else int(self.everywhere))
+
+
+EVERY_RUN = RowsCompared()
+IN_TRIALS = RowsCompared(first=64)
+FEW_ROWS = RowsCompared(twice=2, everywhere=False)  # where what is learnt is confirmed by outputs that are compared
+
+
+def batch_outputs(
+    function: Mechanism, data: object, rng: np.random.Generator, count: int, compared: RowsCompared = EVERY_RUN
+) -> Outputs:
     """`count` outputs of the function.
 
-    For each way through the function, one of its rows is handed to the plain function, which must return the same.
+    For each way through the function, some of its rows are handed to the plain function, which must return the same.
     Raises Unfit where a batch cannot do what the function does, Nondeterministic where the function is not the same
     function when it is run again, BadOutput where it returns what has no columns.
     """
     with borrowed() as arena:
-        return assemble([part for part, _ in _parts(function, data, rng, arena, count)], count)
+        return assemble([part for part, _ in _parts(function, data, rng, arena, count, compared)], count)
 
 
 @dataclass(frozen=True)
@@ -308,7 +333,7 @@ def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, cou
     Many rows are handed to the plain function here, so that one that tells a batch from a number is found out.
     """
     with borrowed() as arena:
-        parts = itertools.islice(_parts(function, data, rng, arena, count, TRIAL_ROWS), runs)
+        parts = itertools.islice(_parts(function, data, rng, arena, count, IN_TRIALS), runs)
         kept = [_kept(tape) for _, tape in parts]
     return BatchTrial(len(kept), max(kept, default=0) // max(count, 1))
 
@@ -319,19 +344,18 @@ def _kept(tape: Tape) -> int:
 
 
 def _parts(
-    function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int, compared: int = 1
+    function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int, compared: RowsCompared
 ) -> Iterator[tuple[OutputRows, Tape]]:
-    """The rows of each run, and its tape; so many rows of the first, fewer of others, go through the plain function."""
+    """The rows of each run, and its tape."""
     queue = [Pending([], [], None, count)] if count else []
-    done, near = 0, NearRows()
+    done, near = 0, NearRows(MANY_NEAR if compared.everywhere else 0)
     while queue:
         tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue), near)
-        # Two rows of the first run, so that a function that does something else every second time is found out.
-        yield _run(function, data, tape, max(compared // (done + 1), 1 if done else 2)), tape
+        yield _run(function, data, tape, compared.rows(done), compared.everywhere), tape
         done += 1
 
 
-def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> OutputRows:
+def _run(function: Mechanism, data: object, tape: Tape, compared: int, everywhere: bool) -> OutputRows:
     generator = BatchGenerator(tape)
     try:
         with np.errstate(all="ignore"):
@@ -350,10 +374,8 @@ def _run(function: Mechanism, data: object, tape: Tape, compared: int) -> Output
         part = OutputRows(Template(_raised(error, tape)), tape.rows, {})
     finally:
         tape.halted = True
-    if not part.columns:  # it may have raised what only a batch raises
-        compared = max(compared, 2)
-    near = sorted(tape.near_rows())
-    rows = sorted({*_spread(tape.size, min(compared, tape.size)), *_either_side(tape)})
+    near = tape.near_rows()
+    rows = sorted({*_spread(tape.size, min(compared, tape.size)), *(_either_side(tape) if everywhere else ())})
     again = near[::-1] if compared > 1 else []  # in case it does something else every second time
     for row in (*rows, *near, *again):
         _compare(function, data, generator, tape, part, row)

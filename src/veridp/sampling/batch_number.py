@@ -14,6 +14,7 @@ from veridp.sampling.tape import Tape, TapeEvent, Values
 
 PLAIN = (bool, int, float)
 NUMBERS = (bool, int, float, np.number, np.bool_)
+FLOATS = np.dtype(np.float64)
 WIDE = frozenset(map(np.dtype, (np.bool_, np.int64, np.float64)))
 EXACT = 2**53  # integers up to this are floats without rounding
 MAX_SAFE_INTEGER = 2.0**62  # integers past this may not fit 64 bits; Python's would go on
@@ -69,7 +70,8 @@ class Batch(Symbolic):
 
     @property
     def kind(self) -> str:
-        return {"u": "i"}.get(self._values.dtype.kind, self._values.dtype.kind)
+        kind = self._values.dtype.kind
+        return "i" if kind == "u" else kind
 
     def as_numpy(self) -> Batch:
         """The same values, held as NumPy scalars."""
@@ -278,22 +280,22 @@ def _first(values: Sequence[Any]) -> Batch:
 def _keys(tape: Tape, values: Sequence[Any]) -> list[Any]:
     """What identifies the operands: the place of a batch on the tape, boxed, or the constant."""
     keys: list[Any] = []
-    narrow = any(_is_narrow(value) for value in values)
+    narrow = plain = False
     for value in values:
-        if type(value) is Batch:
-            if narrow and value.plain:
-                tape.refuse("a Python number, which takes the type of a NumPy scalar of fewer bits, meets one")
+        kind = type(value)
+        if kind is Batch:
             if value.tape is not tape:
                 tape.diverge("it keeps noise of one run and uses it in another")
+            narrow |= value._values.dtype not in WIDE
+            plain |= value.plain
             keys.append((value.place,))
         else:
+            if kind not in PLAIN:
+                narrow |= getattr(value, "dtype", FLOATS) not in WIDE
             keys.append(value)
+    if narrow and plain:
+        tape.refuse("a Python number, which takes the type of a NumPy scalar of fewer bits, meets one")
     return keys
-
-
-def _is_narrow(value: Any) -> bool:
-    dtype = value._values.dtype if type(value) is Batch else getattr(value, "dtype", None)
-    return dtype is not None and dtype not in WIDE
 
 
 def _arrays(values: Sequence[Any]) -> list[Any]:
@@ -303,16 +305,17 @@ def _arrays(values: Sequence[Any]) -> list[Any]:
 def _extreme_index(arrays: list[Any], largest: bool, size: int) -> NDArray[np.int64]:
     """For each row the index of the first largest (or smallest) entry; the first NaN, if there is one, as in NumPy."""
     best = np.array(np.broadcast_to(arrays[0], size), dtype=np.result_type(*arrays))
-    index = np.zeros(size, dtype=np.int64)
-    beats = np.greater if largest else np.less
+    if best.dtype.kind == "f" and any(np.isnan(array).any() for array in arrays):
+        stacked = np.stack([np.broadcast_to(entry, size) for entry in arrays])
+        return np.asarray((stacked.argmax if largest else stacked.argmin)(axis=0))
+    places = np.min_scalar_type(len(arrays))
+    index = np.zeros(size, dtype=places)
+    beats, extreme = (np.greater, np.maximum) if largest else (np.less, np.minimum)
     for position, array in enumerate(arrays[1:], start=1):
-        better = beats(array, best)
-        np.copyto(index, position, where=better)
-        np.copyto(best, array, where=better)
-        if np.dtype(best.dtype).kind == "f" and np.isnan(array).any():
-            stacked = np.stack([np.broadcast_to(entry, size) for entry in arrays])
-            return np.asarray((stacked.argmax if largest else stacked.argmin)(axis=0))
-    return index
+        better = np.asarray(beats(array, best))
+        np.maximum(index, better * places.type(position), out=index)  # positions grow; a masked copy takes far longer
+        extreme(best, array, out=best)
+    return index.astype(np.int64)
 
 
 def combined(ufunc: np.ufunc, values: Sequence[Any], plain: bool) -> Batch:
@@ -388,8 +391,21 @@ def _is_plain(value: Any) -> bool:
     return value.plain if type(value) is Batch else type(value) in PLAIN
 
 
+def _are_floats(values: Sequence[Any]) -> bool:
+    """Whether each scalar, alone, is a Python float: of these nothing more has to be asked."""
+    for value in values:
+        if type(value) is Batch:
+            if not value.plain or value._values.dtype is not FLOATS:
+                return False
+        elif type(value) is not float:
+            return False
+    return True
+
+
 def _operate(ufunc: np.ufunc, values: tuple[Any, ...]) -> Any:
     """An arithmetic operator on one or two scalars."""
+    if ufunc in _SAME_ON_FLOATS and _are_floats(values):
+        return combined(ufunc, values, plain=True)
     plain, floating = True, False
     for value in values:
         kind = type(value)
@@ -414,6 +430,8 @@ def _operate(ufunc: np.ufunc, values: tuple[Any, ...]) -> Any:
 
 
 def _compare(ufunc: np.ufunc, values: tuple[Any, Any]) -> Any:
+    if _are_floats(values):
+        return combined(ufunc, values, plain=True)
     if not isinstance(values[1], ACCEPTED):
         return NotImplemented
     plain = _is_plain(values[0]) and _is_plain(values[1])
@@ -433,7 +451,9 @@ def _check_exact(values: Sequence[Any]) -> None:
 
 
 def _kind(value: Any) -> str:
-    return value.kind if type(value) is Batch else np.asarray(value).dtype.kind
+    if type(value) is Batch:
+        return value.kind
+    return "f" if type(value) is float else np.asarray(value).dtype.kind
 
 
 ACCEPTED = (Batch, *NUMBERS)

@@ -19,7 +19,7 @@ from veridp.budget import OutOfTime, at_most
 from veridp.errors import MechanismError, MechanismHung
 from veridp.kernel.output import shown
 from veridp.kernel.site import raised_at
-from veridp.sampling.batch import batch_outputs
+from veridp.sampling.batch import EVERY_RUN, RowsCompared, batch_outputs
 from veridp.sampling.encode import scalar_outputs, vectorised_outputs
 from veridp.sampling.outputs import Outputs, concatenate
 from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool, cores, width
@@ -60,6 +60,7 @@ class Job:
     time_limit: float | None
     measure: Callable[[Outputs], Any] | None = None
     rows_at_once: int = LARGE_BLOCK  # of a batch: fewer where a run keeps much for each row
+    compared: RowsCompared = EVERY_RUN  # rows of a batch with the plain function
 
     @property
     def rows_per_block(self) -> int:
@@ -88,7 +89,8 @@ class Job:
     def _outputs(self, rng: np.random.Generator, rows: int) -> Outputs:
         if self.reading is Reading.BATCH:
             sizes = [min(self.rows_at_once, rows - done) for done in range(0, rows, self.rows_at_once)]
-            return concatenate([batch_outputs(self.function, self.data, rng, size) for size in sizes])
+            parts = [batch_outputs(self.function, self.data, rng, size, self.compared) for size in sizes]
+            return concatenate(parts)
         if self.reading is Reading.COMPILED:
             from veridp.sampling.compiled import compiled_outputs
 

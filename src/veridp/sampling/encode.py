@@ -3,6 +3,7 @@ are sets of outputs."""
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,19 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridp.errors import INTERRUPTING, BadOutput, VeridpError
-from veridp.kernel.output import (
-    DTYPES,
-    Kind,
-    Slot,
-    Template,
-    Tree,
-    constant,
-    failed,
-    kind_of,
-    kind_of_dtype,
-    output_of,
-    tree_of,
-)
+from veridp.kernel.output import DTYPES, KINDS, Kind, Slot, Template, Tree, failed, kind_of, kind_of_dtype, output_of
+from veridp.kernel.returned import constant, tree_of
 from veridp.sampling.outputs import OutputRows, Outputs, assemble
 
 # -------------------------------------------------------------------------------------------------------------- encode
@@ -59,11 +49,29 @@ def encode(values: Sequence[object]) -> Outputs:
 
 
 class _Mixed(_Group):
-    """Marks types that do not tell the form by themselves: strings among them, or nesting."""
+    """Marks types of entries that do not tell the form by themselves: strings or None among them, or nesting."""
 
 
 def _signature(value: object, types: Any, groups: dict[Any, _Group]) -> tuple[Any, Sequence[Any]]:
     """The key of the value's group, made where there is none yet, and the numbers of the value."""
+    leaves: list[Any] = []
+    nested = _types(value, leaves)
+    template = _template_of(nested) if len(leaves) <= MANY_LEAVES else None
+    numbers = [leaf for leaf in leaves if leaf is not None]
+    if template is None:
+        template, numbers = _opened(value)
+    entries = value if type(value) is list or type(value) is tuple else (value,)
+    told_by_types = len(entries) == len(template.slots) and all(kind_of(entry) in DTYPES for entry in entries)
+    key = types if told_by_types else template
+    if not told_by_types and types not in groups:
+        groups[types] = _Mixed(template)
+    if key not in groups:
+        groups[key] = _Group(template)
+    return key, numbers
+
+
+def _opened(value: object) -> tuple[Template, list[Any]]:
+    """The template and the numbers of any output."""
     numbers: list[Any] = []
     counts: dict[Kind, int] = {}
 
@@ -71,20 +79,51 @@ def _signature(value: object, types: Any, groups: dict[Any, _Group]) -> tuple[An
         if kind not in DTYPES:
             return constant(scalar)
         numbers.append(scalar)
-        counts[kind] = counts.get(kind, -1) + 1
-        return Slot(kind, counts[kind])
+        return _slot(kind, counts)
 
-    template = Template(tree_of(value, leaf, lambda _: None))
-    entries = value if type(value) is list or type(value) is tuple else (value,)
-    told_by_types = len(entries) == len(template.slots) and all(kind_of(entry) in DTYPES for entry in entries)
-    if told_by_types:
-        key = types
-    else:
-        groups.setdefault(types, _Mixed(template))
-        key = template
-    if key not in groups:
-        groups[key] = _Group(template)
-    return key, numbers
+    return Template(tree_of(value, leaf, lambda _: None)), numbers
+
+
+def _slot(kind: Kind, counts: dict[Kind, int]) -> Slot:
+    """The next slot of this kind."""
+    counts[kind] = counts.get(kind, -1) + 1
+    return Slot(kind, counts[kind])
+
+
+def _types(value: object, leaves: list[Any]) -> Any:
+    """The types of what the value's lists and tuples hold, nested as these are; adds what they hold to the leaves."""
+    if type(value) is not list and type(value) is not tuple:
+        leaves.append(value)
+        return type(value)
+    types = tuple(map(type, value))
+    if list in types or tuple in types:
+        return tuple([_types(entry, leaves) for entry in value])
+    leaves += value or (None,)  # so that the leaves are as many as the lists, at least
+    return types
+
+
+@functools.lru_cache(maxsize=4096)
+def _template_of(types: Any) -> Template | None:
+    """The template of values of these types; None where they do not tell it: a text, say, is a part of it."""
+    counts: dict[Kind, int] = {}
+
+    def tree(part: Any) -> Tree:
+        if isinstance(part, tuple):
+            return tuple(map(tree, part))
+        kind = KINDS.get(part)
+        if kind is Kind.NONE:
+            return None
+        if kind is None or kind not in DTYPES:
+            raise LookupError
+        return _slot(kind, counts)
+
+    try:
+        return Template(tree(types))
+    except LookupError:
+        return None
+
+
+MANY_LEAVES = 64  # templates of longer outputs are not kept
 
 
 def _part(group: _Group, count: int) -> OutputRows:

@@ -10,7 +10,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.kernel.output import DTYPES, Kind, Raised, Slot, Template, identity, leaf_kind, mark_not_finite
+from veridp.kernel.output import DTYPES, Kind, Raised, Slot, Template, leaf_kind, mark_not_finite
+from veridp.kernel.returned import identity
 
 Rows = slice | NDArray[np.intp]
 

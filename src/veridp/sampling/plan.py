@@ -18,7 +18,7 @@ import numpy as np
 
 from veridp.errors import BadInput, MechanismError, MissingExtra, Nondeterministic, extra
 from veridp.mechanism import Mechanism
-from veridp.sampling.batch import AnyGenerator, batch_trial
+from veridp.sampling.batch import EVERY_RUN, FEW_ROWS, AnyGenerator, batch_trial
 from veridp.sampling.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported, results, stays_here
 from veridp.sampling.encode import scalar_outputs
 from veridp.sampling.outputs import Outputs
@@ -153,8 +153,9 @@ class SharedTrials:
     A search orders outputs of the same few inputs again and again, and trials cost as much as thousands of outputs.
     Each is made once for an input, with a fixed seed, so that the reading depends on mechanism, input and count alone.
 
-    Inputs of the form of one of the `examples` are tried on that alone: its reading is used for them untried. That is
-    for outputs from which something is learnt that other outputs then confirm; what is certified must not rest on them.
+    Inputs of the form of one of the `examples` are tried on that alone: its reading is used for them untried, and few
+    rows of their batches are compared with the plain function. That is for outputs from which something is learnt that
+    other outputs then confirm; what is certified must not rest on them.
     """
 
     def __init__(self, examples: Sequence[object] = ()) -> None:
@@ -221,7 +222,15 @@ class Order:
         else:
             function = self.mechanism.bound()
         return Job(
-            function, self.mechanism.name, self.data, self.count, self.seed, reading, self.time_limit, self.measure
+            function,
+            self.mechanism.name,
+            self.data,
+            self.count,
+            self.seed,
+            reading,
+            self.time_limit,
+            self.measure,
+            compared=FEW_ROWS if self.trials is not None and self.trials.examples else EVERY_RUN,
         )
 
 

@@ -111,12 +111,13 @@ class NearRows:
     between the two thresholds, and these are the nearest of all: if any row is wrong, one of the nearest is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MANY_NEAR) -> None:
         self.rows: set[int] = set()
+        self.most = most
 
     @property
     def full(self) -> bool:
-        return len(self.rows) >= MANY_NEAR
+        return len(self.rows) >= self.most
 
 
 class Tape:
@@ -286,15 +287,13 @@ class Tape:
                 row = int(gap.view(bits).argmin())
                 self.near.rows.add(row if self.rows is None else int(self.rows[row]))
 
-    def near_rows(self) -> Iterator[int]:
-        """Which of the present rows are near to a boundary of this batch."""
-        if self.rows is None:
-            yield from self.near.rows
-            return
-        for row in self.near.rows:
-            place = int(np.searchsorted(self.rows, row))
-            if place < self.size and self.rows[place] == row:
-                yield place
+    def near_rows(self) -> list[int]:
+        """Which of the present rows are near to a boundary of this batch, in order."""
+        near = np.array(sorted(self.near.rows), dtype=np.intp)
+        if self.rows is not None:
+            places = np.minimum(self.rows.searchsorted(near), self.size - 1)
+            near = places[self.rows[places] == near]
+        return [int(place) for place in near]
 
     def places(self, row: int) -> list[int]:
         """Where the given one of the present rows was after 0, 1, 2, … splits."""

@@ -28,7 +28,8 @@ from typing import Any, NoReturn
 import cloudpickle
 
 from veridp.budget import shielded
-from veridp.budget.child_process import end_with_parent, inside, without_parents_threads
+from veridp.budget.child_process import inside
+from veridp.budget.worker import end_with_parent, show_warnings_once, without_parents_threads
 from veridp.errors import BadInput
 
 TASKS_PER_WORKER = 2  # the one that it runs, and the one that it will find as soon as that is done
@@ -267,6 +268,7 @@ def start_context() -> Any:
 def answer_to_the_parent_alone() -> None:
     """Ctrl-C reaches the whole process group: the parent answers it, and ends its workers; they end with it too."""
     end_with_parent()
+    show_warnings_once()
     without_parents_threads()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

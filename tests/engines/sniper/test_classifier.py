@@ -178,7 +178,7 @@ def test_equal_outputs_have_equal_scores_in_whatever_block_they_are(name: str) -
         whole = scorer(left)
         for start, end in blocks:
             assert (scorer(left[start:end]) == whole[start:end]).all(), fit.model.family
-        pieces = [scorer(left[start : start + 1])[0] for start in range(0, 4000, 97)]
+        pieces = np.array([scorer(left[start : start + 1])[0] for start in range(0, 4000, 97)])
         assert (pieces == whole[::97]).all(), fit.model.family
 
 

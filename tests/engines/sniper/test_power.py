@@ -93,8 +93,8 @@ def test_the_threshold_maximises_what_the_goal_promises() -> None:
     goal = Goal(10_000, 0.05)
     chosen = best_thresholds(left.astype(float), right.astype(float), goal)[0]
     promises = [
-        float(goal.promised(np.sum(left >= t), 5000, np.sum(right >= t), 5000)[0])
-        for t in range(8)  # type: ignore[arg-type]
+        float(goal.promised(np.sum(left >= t, keepdims=True), 5000, np.sum(right >= t, keepdims=True), 5000)[0])
+        for t in range(8)
     ]
     assert chosen.promise == max(promises)
     assert chosen.level == float(np.argmax(promises))

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 import veridp
-from veridp.engines.statdp.candidates import FeatureCondition, FeatureEvent, NoiseFreeOutput, propose_axes
+from veridp.engines.statdp.candidates import (
+    FeatureCondition,
+    FeatureEvent,
+    InputTrial,
+    NoiseFreeOutput,
+    first_alike,
+    propose_axes,
+)
 from veridp.engines.statdp.features import (
     Distance,
     EntryFeature,
@@ -19,7 +26,7 @@ from veridp.engines.statdp.features import (
     Occurrences,
     SummaryFeature,
 )
-from veridp.engines.statdp.select import Families
+from veridp.engines.statdp.select import Families, LastOutputs
 from veridp.kernel.output import Kind, Raised
 from veridp.sampling.encode import encode
 
@@ -218,3 +225,28 @@ def _sheet(outputs):
     from veridp.engines.statdp.features import FeatureTable
 
     return FeatureTable(outputs)
+
+
+def test_pairs_with_the_same_left_input_and_arguments_share_its_runs() -> None:
+    @veridp.mechanism(adjacency="linf")
+    def noisy(rng, data, *, scale=1.0):  # type: ignore[no-untyped-def]
+        return data[0] + rng.laplace(scale=scale)
+
+    def trials(*lefts: object, scale: float = 1.0) -> list[InputTrial]:
+        return [InputTrial(noisy.bind(scale=scale), left, [2.0], "") for left in lefts]
+
+    assert list(first_alike(trials([0.0], [1.0], [0.0], [1.0], (0.0,)))) == [0, 1, 0, 1, 4]
+    assert list(first_alike([*trials([0.0]), *trials([0.0], scale=2.0), *trials([0.0])])) == [0, 1, 0]
+    hidden = [lambda: None]  # cannot be pickled
+    assert list(first_alike(trials(hidden, hidden))) == [0, 1]
+
+
+def test_outputs_are_drawn_again_only_where_others_came_between() -> None:
+    last, drawn = LastOutputs(), list[int]()
+
+    def draw(key: int) -> object:
+        return last.drawn(key, lambda: drawn.append(key) or encode([float(key)]))  # type: ignore[func-returns-value]
+
+    assert [draw(1) is draw(1), draw(2) is draw(2)] == [True, True]
+    assert draw(1) is not None
+    assert drawn == [1, 2, 1]

@@ -394,3 +394,24 @@ def test_events_are_as_fine_as_the_noise(scale):
     detection = detect(laplace, test_epsilons=[0.3], selection_samples=2_000, samples=20_000, seed=1)
     assert refuted_at(detection, 0.3)
     assert 0.3 < detection.witness.epsilon(0.0).lower < 1.0
+
+
+@pytest.mark.parametrize(("scale", "looked_at_closely"), [(0.25, "the 2 most promising"), (1.0, "all of them")])
+def test_pairs_that_few_runs_settle_get_no_more(scale, looked_at_closely):
+    """Gross violations are settled by a 16th of the runs; where the claim holds, all pairs get all of them."""
+
+    def noisy_first(rng, data, *, epsilon):
+        return data[0] + rng.laplace(scale=scale / epsilon)
+
+    detection = detect(
+        mechanism(adjacency="linf")(noisy_first),
+        1.0,
+        3,
+        test_epsilons=[1.0],
+        selection_samples=16_000,
+        samples=16_000,
+    )
+    assert detection.refuted == (scale < 1)
+    few, more = detection.searched[:2]
+    assert few.endswith("1000 runs on either side")
+    assert more == f"{looked_at_closely}, 16000 runs on either side"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.budget.child_process import one_thread
+from veridp.budget.worker import one_thread
 from veridp.engines.sniper.features import Columns
 from veridp.errors import extra
 from veridp.sampling.outputs import Outputs

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from veridp.adjacency import Pair
 from veridp.budget import whole
-from veridp.budget.child_process import one_thread, one_thread_for_good
+from veridp.budget.worker import one_thread, one_thread_for_good
 from veridp.engines.sniper.attack import Goal, Scorer, ThresholdAttack, best_thresholds, bit_columns, profile_levels
 from veridp.engines.sniper.classifier import ConstantModel, Fit, ModelFamily, OutputTable, Training, fitted
 from veridp.engines.sniper.features import Columns, columns_for

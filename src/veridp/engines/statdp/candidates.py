@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,11 @@ class FeatureCondition:
     feature: Feature
     low: float
     high: float
+
+    @cached_property
+    def name(self) -> str:
+        """What it is known by: conditions on 0, on 0.0 and on False are equal in Python, and different."""
+        return repr(self)
 
     def where(self, table: FeatureTable) -> NDArray[np.bool_]:
         """Which outputs satisfy it; those without the feature do not."""
@@ -127,7 +135,7 @@ def propose_axes(left: Outputs, right: Outputs, references: Sequence[NoiseFreeOu
     forms = list(dict.fromkeys(form for outputs in samples for form in outputs.templates))
     values = _Values.among(samples, forms)
     tables = [FeatureTable(outputs) for outputs in samples]
-    seen: list[Array] = []
+    seen: set[bytes] = set()
 
     def kept(features: Iterator[Feature]) -> list[tuple[Feature, Array]]:
         found = []
@@ -135,8 +143,9 @@ def propose_axes(left: Outputs, right: Outputs, references: Sequence[NoiseFreeOu
             column = np.concatenate([feature.column(table) for table in tables])
             known = column[~np.isnan(column)]
             trivial = not known.size or (known.size == column.size and known.min() == known.max())
-            if not trivial and not any(np.array_equal(column, other, equal_nan=True) for other in seen):
-                seen.append(column)
+            key = np.where(np.isnan(column), np.nan, column + 0.0).tobytes()  # one NaN, one zero
+            if not trivial and key not in seen:
+                seen.add(key)
                 found.append((feature, known))
         return found
 
@@ -407,6 +416,16 @@ class Trials:
                 found.mechanism, pair.left, pair.right, pair.pattern, found.arguments, found.notes + lost, references
             )
         return self._known[place]
+
+
+def first_alike(trials: Sequence[InputTrial]) -> Iterator[int]:
+    """For each trial the place of the first one with the same left input and arguments, with which it shares runs."""
+    known: dict[object, int] = {}
+    for place, trial in enumerate(trials):
+        key: object = place
+        with suppress(Exception):  # whatever a class of one's own raises; data that cannot be pickled share nothing
+            key = pickle.dumps((trial.left, dict(trial.mechanism.arguments)))
+        yield known.setdefault(key, place)
 
 
 def _references(mechanism: Mechanism, pair: Pair) -> tuple[tuple[NoiseFreeOutput, ...], tuple[str, ...]]:

@@ -42,7 +42,7 @@ from veridp.sampling.sample import check_returns
 # The fresh sample: how often the chosen events happen in runs that had no part in choosing them.
 
 
-AT_ONCE = 250_000  # runs between two looks at the clock, unless there are very many
+AT_ONCE = 2**19  # runs between two looks at the clock, unless there are very many: one block of a batch
 PARTS = 16
 
 
@@ -115,7 +115,7 @@ GRID = np.arange(2, 23) / 10  # the usual test ε, as shares of the claimed one
 # smaller of two directions is taken.
 CORRECTION = 4
 LEAST_RUNS = 30  # of the first level
-ROUNDS, DETECTION_PARTS = 2, 24  # in each round an interval that holds a crossing is cut into so many parts
+ROUNDS, DETECTION_PARTS = 4, 5  # in each round an interval that holds a crossing is cut into so many parts
 NEAR = 0.05  # how far off, relatively, the normal approximation of a crossing may well be
 
 
@@ -359,8 +359,8 @@ def _crossing(point: CurvePoint, low: float, high: float, alpha: float) -> float
     low, high = _bracket(significant, low, high, guess)
     for _ in range(ROUNDS):
         levels = np.linspace(low, high, DETECTION_PARTS + 1)
-        last = max(int(np.count_nonzero(significant(levels))) - 1, 0)
-        low, high = float(levels[last]), float(levels[min(last + 1, DETECTION_PARTS)])
+        last = int(np.count_nonzero(significant(levels[1:-1])))  # significant at the first, and not at the last
+        low, high = float(levels[last]), float(levels[last + 1])
     return low
 
 

@@ -108,9 +108,11 @@ class FeatureTable:
             return np.array([form.tree == value for form in self._cells.templates], dtype=np.bool_)
         if isinstance(value, float) and not math.isfinite(value):
             return np.asarray(self._kinds[:, place] == _NOT_FINITE[str(value)])
-        same_kind = np.isin(self._kinds[:, place], _kinds_of(value))
+        same_kind = np.zeros(len(self._cells), dtype=np.bool_)
+        for kind in _kinds_of(value):
+            same_kind |= self._kinds[:, place] == kind.value
         if value is None:
-            return np.asarray(same_kind)
+            return same_kind
         known = self._cells.vocabulary
         if isinstance(value, str) and value not in known:
             return np.zeros_like(same_kind)
