@@ -1,4 +1,4 @@
-"""The page on soundness names tests that exist."""
+"""The pages on soundness and on attacks against a collection name tests that exist."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-ROWS = [
-    line
-    for line in (TESTS.parent / "docs" / "soundness.md").read_text(encoding="utf-8").splitlines()
-    if line.startswith("| ") and not line.startswith("| risk")
-]
+
+
+def rows(page: str, first: str) -> list[str]:
+    """The rows of the tables whose first column has this name."""
+    text = (TESTS.parent / "docs" / page).read_text(encoding="utf-8")
+    tables = (part.splitlines() for part in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE))
+    return [row for head, _, *body in tables if head.startswith(f"| {first} |") for row in body]
+
+
+ROWS = [*rows("soundness.md", "risk"), *rows("collect.md", "attack")]
 SOURCES = "\n".join(file.read_text(encoding="utf-8") for file in TESTS.rglob("test_*.py"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import threading
 from types import SimpleNamespace
@@ -109,7 +111,7 @@ def test_a_mechanism_too_slow_to_judge_gets_a_weak_verdict_and_no_error() -> Non
 
 
 def test_noise_that_is_kept_for_later_runs_is_named_as_such() -> None:
-    """Its keys are rounded data, which cannot be explored, so it is sampled: with stand-ins of earlier runs."""
+    """Runs that follow each other repeat their noise; runs that start afresh do not."""
     kept: dict[float, float] = {}
 
     def memo(rng, data):
@@ -118,5 +120,59 @@ def test_noise_that_is_kept_for_later_runs_is_named_as_such() -> None:
             kept[key] = rng.laplace()
         return data[0] + kept[key]
 
-    with pytest.raises(Nondeterministic, match="keeps noise of one run and uses it in another; keep nothing"):
+    with pytest.raises(Nondeterministic, match=r"kept around memo changed.* 0 of 100 outputs are in it if each"):
         veridp.audit(memo, 1.0, seconds=600, adjacency="l1", size=2, domain=(0, 1))
+
+
+class _Kept:
+    """State that the first run of a process sets, and no other changes; and a count of runs."""
+
+    first: Any = None
+    runs = 0
+
+
+def _truthful(rng: Any, data: Any, probability: float) -> bool:
+    return bool((rng.random() < probability) == (data[0] > 0))
+
+
+def _remembers(rng: Any, data: Any) -> bool:
+    if _Kept.first is None:
+        _Kept.first = data[0]
+    return _truthful(rng, data, 0.6 if _Kept.first > 0 else 0.99)
+
+
+def _counts(rng: Any, data: Any) -> bool:
+    _Kept.runs += 1
+    return _truthful(rng, data, 0.99)
+
+
+def test_state_that_the_first_run_sets_is_not_taken_for_the_mechanism() -> None:
+    """A first run costs ln 66 here; the runs that follow the audit's first, on data[0] = 1, cost ln 1.5."""
+    verdict = veridp.audit(_remembers, 1.0, size=1, seconds=600, domain=[0, 1])
+    assert (verdict.standing, verdict.epsilon.upper) == (Standing.NOT_REFUTED, math.inf)
+    assert "it keeps state between runs: samples show what it does after its first runs" in verdict.caveats
+    assert "_Kept.first changed" in verdict.evidence[0].finding
+
+
+def _leaks_at_first(rng: Any, data: Any) -> Any:
+    """The first run of a process releases the data. Only the operating system knows which one it is."""
+    first = os.umask(0o022) != 0o027
+    os.umask(0o027)
+    return data[0] if first else data[0] + rng.laplace()
+
+
+def test_a_first_run_that_returned_something_else_is_noticed_where_no_state_can_be_read() -> None:
+    before = os.umask(0o022)
+    try:
+        verdict = veridp.audit(_leaks_at_first, 10.0, size=1, seconds=600, domain=(0, 10), adjacency="replace")
+    finally:
+        os.umask(before)
+    assert verdict.epsilon.upper == math.inf  # 10-DP is proved of all runs but the first
+    assert any("its first run returned something else" in each.finding for each in verdict.evidence)
+
+
+def test_a_count_of_runs_does_not_hide_a_violation() -> None:
+    verdict = veridp.audit(_counts, 1.0, size=1, seconds=600, domain=[0, 1])
+    assert verdict.standing is Standing.REFUTED
+    assert verdict.epsilon.lower == pytest.approx(math.log(99), rel=0.1)
+    assert verdict.epsilon.upper == math.inf

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 import veridp
 from veridp.audit.case import AuditCase
@@ -38,8 +39,8 @@ def gaussian(rng, data):
             {"tradeoff": [(0, 0.999), (0.3, 0.3), (0.999, 0)]},  # above the curve between its points
         ),
         (
-            {"tradeoff": lambda alpha: norm.cdf(norm.isf(alpha) - 1)},
-            {"tradeoff": lambda alpha: norm.cdf(norm.isf(alpha) - 0.999)},
+            {"tradeoff": lambda alpha: ndtr(-ndtri(alpha) - 1)},
+            {"tradeoff": lambda alpha: ndtr(-ndtri(alpha) - 0.999)},
         ),
     ],
     ids=["mu", "rho", "one order", "all orders", "tradeoff", "tradeoff as a function"],
@@ -53,6 +54,32 @@ def test_normal_noise_keeps_its_notions_and_no_better_ones(true: dict[str, Any],
     assert refuted.witness.confidence == 1
     seen = refuted.witness.left_probability.lower > 1e-9  # an event that can be seen, or a divergence
     assert seen or refuted.witness.divergence is not None
+
+
+def laplace_number(rng, data):
+    return data[0] + rng.laplace()
+
+
+def tradeoff_of_laplace(alpha: float) -> float:
+    """Dong, Roth and Su 2022, Appendix A, at ε = 1."""
+    below = math.exp(-1) / 2
+    if alpha <= below:
+        return 1 - math.e * alpha
+    return math.exp(-1) * (1 / (4 * alpha) if alpha <= 1 / 2 else 1 - alpha)
+
+
+def test_a_function_that_is_false_between_the_points_of_its_chords_alone_is_refuted() -> None:
+    """Where it is true, at the points of the chords, there is nothing to prove between them."""
+    at = np.union1d(np.geomspace(1e-12, 1, 60), np.linspace(0, 1, 12))
+    chords = np.array([tradeoff_of_laplace(alpha) for alpha in at.tolist()])
+    verdict = veridp.audit(
+        laplace_number, tradeoff=lambda alpha: float(np.interp(alpha, at, chords)), adjacency="l1", size=1, seconds=600
+    )
+    assert verdict.standing is Standing.REFUTED
+    assert verdict.proved is None
+    kept = veridp.audit(laplace_number, tradeoff=tradeoff_of_laplace, adjacency="l1", size=1, seconds=600)
+    assert kept.standing is Standing.PROVED
+    assert "f-DP (a function, to within 1e-05) is PROVED" in str(kept)
 
 
 def divergence_of_laplace(alpha: float, price: float) -> float:
@@ -114,6 +141,7 @@ class GaussianProof:
     at_delta: float = 1e-6
     rho: float = 0.5
     mu: float = 1.0
+    profile: tuple[tuple[float, float], ...] = ()
 
     def delta(self, epsilon: float) -> float:
         return 1.0

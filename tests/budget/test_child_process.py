@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from veridp import budget
 from veridp.budget import Deadline
 from veridp.budget import child_process as module
-from veridp.budget.child_process import NOTHING, Reporter, attempt, contained, inside, listening, one_thread_for_good
+from veridp.budget.child_process import NOTHING, Reporter, attempt, contained, inside, listening
+from veridp.budget.worker import one_thread_for_good
 from veridp.errors import BadOutput, CutShort, MechanismFailed, WorkerLost
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="work is contained where there is a safe fork")
@@ -176,6 +178,24 @@ def test_the_parent_watches_the_memory_of_all_processes_together(monkeypatch: py
     ended = attempt(grab, Deadline(AMPLE))
     assert ended.value == "begun"
     assert "of memory" in str(ended.reason)
+
+
+def test_a_warning_that_code_gives_again_and_again_is_shown_once(tmp_path: Path) -> None:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        with (tmp_path / "shown").open("a") as file:
+            file.write(f"{message}\n")
+
+    def overflows() -> float:
+        with warnings.catch_warnings():  # Python forgets what it has shown
+            pass
+        warnings.warn("some overflow", RuntimeWarning, stacklevel=1)
+        return 1.0
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        assert contained(lambda reporter: sum(overflows() for _ in range(5)), Deadline(60)) == 5
+    assert (tmp_path / "shown").read_text() == "some overflow\n"
 
 
 def test_progress_is_called_here_and_can_interrupt() -> None:

@@ -7,6 +7,7 @@ import gc
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,27 @@ def test_no_interruption_is_lost_in_a_callback_of_the_collector(capfd: pytest.Ca
     finally:
         gc.callbacks.remove(callback)
     assert "Exception ignored" not in capfd.readouterr().err
+
+
+def test_an_alarm_that_was_set_before_may_ring_while_another_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    install = signal.signal
+
+    def ringing(number: int, handler: Any) -> Any:
+        before = install(number, handler)
+        monkeypatch.setattr(signal, "signal", install)
+        signal.raise_signal(number)
+        return before
+
+    theirs = lambda *_: None  # noqa: E731
+    before = install(signal.SIGALRM, theirs)
+    monkeypatch.setattr(signal, "signal", ringing)
+    try:
+        with limit.at_most(30.0):
+            inside = True
+        assert inside
+        assert signal.getsignal(signal.SIGALRM) is theirs
+    finally:
+        install(signal.SIGALRM, before)
 
 
 def test_an_alarm_that_rings_while_it_is_stopped_does_not_ring_again(monkeypatch: pytest.MonkeyPatch) -> None:

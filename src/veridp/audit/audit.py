@@ -13,11 +13,12 @@ from veridp.audit.caveats import check_forks, look_for_caveats, reused_noise
 from veridp.audit.explored import compare_with_ledger
 from veridp.audit.findings import Findings
 from veridp.audit.floats import look_at_floats
-from veridp.audit.witness import check_on_samples, rounded_witness
+from veridp.audit.witness import check_on_first_runs, check_on_samples, rounded_witness
 from veridp.budget import Deadline, Progress
-from veridp.budget.child_process import NOTHING, attempt, threaded
+from veridp.budget.child_process import NOTHING, attempt, contained, forks, threaded
 from veridp.budget.notebook_progress import shows_progress
 from veridp.errors import CutShort, MechanismHung
+from veridp.kernel.state import from_first_run
 from veridp.mechanism import Mechanism, as_mechanism
 from veridp.verdict import Verdict
 
@@ -27,6 +28,7 @@ ENGINE_TIME_SHARE = 0.5  # of the time that is left, for each of proof, exact se
 LIBRARY_TIME_SHARE = 0.2  # the same for objects of libraries, which often reject draws and so have to be sampled
 OTHER_SIZES_TIME_SHARE = 0.3
 PILOT_TIME_SHARE = 0.1  # of the time that is left, for each look at a few runs before that
+FIRST_RUNS_SECONDS = 2.0  # at least, for runs that start afresh
 PILOT = ("first run", "more runs")  # the steps in which a process that ends is the mechanism's own fault
 
 
@@ -78,6 +80,10 @@ def audit(
             f"a compiled call that does not return is not stopped at the deadline"
         )
     _carry_out(findings, _sample_only if black_box else _explore_first)
+    witness, state = findings.witness, findings.state_kept
+    if witness is not None and findings.refuted and state and forks():
+        limit = Deadline(max(findings.deadline.left, FIRST_RUNS_SECONDS))
+        contained(lambda _: check_on_first_runs(case, witness, state), limit, known=(case, bound))
     return findings.verdict()
 
 
@@ -135,6 +141,13 @@ def _hung(findings: Findings, reason: BaseException) -> BaseException:
 
 def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str, Any]:
     """All that was found after all steps that were not tried before."""
+    mechanism = findings.case.mechanism
+    with from_first_run(mechanism.name, mechanism.bound()) as findings.watch:
+        _all_steps(findings, engines)
+    return findings.state()
+
+
+def _all_steps(findings: Findings, engines: Callable[[Findings], None]) -> None:
     try:
         findings.step(PILOT[0], _run_once)
         findings.step(PILOT[1], lambda findings: run_again(findings.case), PILOT_TIME_SHARE)
@@ -147,13 +160,12 @@ def _steps(findings: Findings, engines: Callable[[Findings], None]) -> dict[str,
         if not findings.closed:
             raise
         findings.cut(KeyboardInterrupt())
-    return findings.state()
 
 
 def _run_once(findings: Findings) -> None:
     findings.tell("running it once")
     try:
-        run_once(findings.case)
+        findings.first_run = run_once(findings.case).distinct()
     except CutShort as reason:  # of memory: a run that does not end is found from outside
         raise _hung(findings, reason) from None
 
@@ -177,33 +189,46 @@ def _explore_first(findings: Findings) -> None:
     """Proof and exact witness, each checking the other; what neither can say is looked for in runs, and sampled."""
     of_library = hasattr(findings.case.mechanism.function, "library")
     share = LIBRARY_TIME_SHARE if of_library else ENGINE_TIME_SHARE
-    findings.step("prove", explored.try_to_prove, share)
-    findings.step("exact", explored.compare_exactly, share)
+    _step_on_paths(findings, "prove", explored.try_to_prove, share)
+    _step_on_paths(findings, "exact", explored.compare_exactly, share)
     if not (findings.proved or findings.refuted or (findings.exact and findings.finished)):
         findings.step("pipeline", programs.compare_runs, programs.PIPELINE_TIME_SHARE)
         if findings.candidates:
-            findings.step("candidates", programs.confirm_candidates, share)
+            _step_on_paths(findings, "candidates", programs.confirm_candidates, share)
     if not findings.proved:
         _try_other_sizes(findings)
     searchable = not findings.case.claim.delta  # DP-Finder climbs on ε alone
     if findings.exact and searchable and not findings.met:
-        findings.step("finder", explored.ascend, ENGINE_TIME_SHARE)
+        _step_on_paths(findings, "finder", explored.ascend, ENGINE_TIME_SHARE)
     if findings.proved and not findings.exact:
         findings.step("cross-check", sampled.cross_check, ENGINE_TIME_SHARE)
     if findings.proved and not findings.refuted:
-        findings.step("every size", explored.prove_every_size, ENGINE_TIME_SHARE)
+        _step_on_paths(findings, "every size", explored.prove_every_size, ENGINE_TIME_SHARE)
         if not findings.of_every_size:
             _try_other_sizes(findings)
     if not findings.exact and not findings.proved:
         _sample_only(findings)
-        findings.step("confirm", sampled.confirm_exactly)
+        _step_on_paths(findings, "confirm", sampled.confirm_exactly)
     _look_at_floats(findings)
     findings.step("caveats", look_for_caveats)
 
 
+def _step_on_paths(findings: Findings, name: str, work: Callable[[Findings], None], share: float = 1.0) -> None:
+    """Take a step that rests on explored paths, unless a run before it left state behind.
+
+    Such runs, the pilot's among them, may have made the mechanism another one than what is to be judged.
+    """
+
+    def work_from_first_state(findings: Findings) -> None:
+        if not findings.keeps_state:
+            work(findings)
+
+    findings.step(name, work_from_first_state, share)
+
+
 def _try_other_sizes(findings: Findings) -> None:
     if findings.case.leaves_size_open and not findings.refuted:
-        findings.step("other sizes", explored.try_other_sizes, OTHER_SIZES_TIME_SHARE)
+        _step_on_paths(findings, "other sizes", explored.try_other_sizes, OTHER_SIZES_TIME_SHARE)
 
 
 def _look_at_floats(findings: Findings) -> None:

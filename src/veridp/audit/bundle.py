@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veridp.claim import Claim, Interval, RenyiLower, Witness
+from veridp.claim import MAKERS, Claim, Interval, RenyiLower, Witness
 from veridp.errors import BadInput, VeridpError
 from veridp.mechanism import Mechanism
-from veridp.notions import MAKERS, ApproximateBound
+from veridp.notions import ApproximateBound
 from veridp.report.audit import Audited
 from veridp.report.exhibits import source_of
 from veridp.verdict import Standing, Verdict

@@ -24,6 +24,7 @@ from veridp.errors import BadInput, BadOutput, MechanismFailed
 from veridp.kernel.output import Raised, output_of
 from veridp.mechanism import Mechanism
 from veridp.sampling.blocks import Reading
+from veridp.sampling.outputs import Outputs
 from veridp.sampling.plan import Order
 from veridp.sampling.sample import check_returns, sample
 
@@ -113,16 +114,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_parent=_count_fork)
 
 
-def run_once(case: AuditCase) -> None:
-    """Run the mechanism once, in all of the time that is left; MechanismHung if it does not return.
+def run_once(case: AuditCase) -> Outputs:
+    """What the mechanism returns in one run, in all of the time that is left; MechanismHung if it does not return.
 
-    Raises what else one run shows: it prints, or forks.
+    The same whenever it is called, unless the mechanism keeps state or its noise cannot be seeded. Raises what else one
+    run shows: it prints, or forks.
     """
     mechanism, limit = case.mechanism, max(time_left(), 1e-3)
     reading = Reading.ONE_BY_ONE if mechanism.vectorised is None else Reading.VECTORISED
     order = Order(mechanism, copy.deepcopy(case.example), 1, case.seed_of(0), reading, None, 1, limit, None)
     with _watched(mechanism.name):
-        order.job(reading).run(0)
+        outputs: Outputs = order.job(reading).run(0)
+    return outputs
 
 
 def run_again(case: AuditCase) -> None:

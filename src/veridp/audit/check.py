@@ -36,10 +36,12 @@ def check(
     __tracebackhide__ = True  # pytest shows the test that failed, not this function
     share = _session()
     if share is not None:
-        seconds, alpha = seconds or share.seconds, alpha or share.next_alpha()
+        seconds = share.seconds if seconds is None else seconds
+        alpha = share.next_alpha() if alpha is None else alpha
+    limits = {"seconds": SECONDS if seconds is None else seconds, "alpha": ALPHA if alpha is None else alpha}
     judge: Any = audit if share is None or share.notes is None else partial(cached_audit, tell=share.notes.append)
     try:
-        verdict: Verdict = judge(mechanism, epsilon, delta, seconds=seconds or SECONDS, alpha=alpha or ALPHA, **options)
+        verdict: Verdict = judge(mechanism, epsilon, delta, **limits, **options)
     except VeridpError as error:
         raise error.with_traceback(None) from None  # its message says what is wrong, and where in the mechanism
     if share is not None:

@@ -28,7 +28,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.errors import NotExplorable
-from veridp.kernel.fingerprint import Reader, names_in
+from veridp.kernel.contents import names_in
+from veridp.kernel.fingerprint import Reader
 from veridp.kernel.generator import StandInGenerator
 from veridp.kernel.stand_ins import Symbolic
 

@@ -2,14 +2,15 @@
 
 A call draws noise if it is a method of a generator (`rng.laplace`, `np.random.normal`, `self._rng.random`,
 `secrets.randbelow`, a name imported from such a module), or `randomise` of a mechanism object. A function draws it
-indirectly if it calls one of the scanned functions that does. Names are resolved as they are written: a function that
-is passed around, looked up by a string or reached by inheritance is not followed.
+indirectly if it calls one of the scanned functions that does, also as a method of an object that is made of a scanned
+class. Names are resolved as they are written: a function that is passed around, looked up by a string or reached by
+inheritance is not followed.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -132,19 +133,41 @@ class _Body:
         """`Class(…).method`, which is written here as `Class().method`."""
         kind, called, method = dotted.rpartition("().")
         if called:
-            name = f"{kind.rpartition('.')[2]}.{method}"
+            name = f"{self.imported.get(kind, kind).rpartition('.')[2]}.{method}"
             yield from (other.key for other in bodies if other.function.name == name)
 
 
 def _bodies(file: Path, tree: ast.Module) -> Iterator[_Body]:
     imported = _imported(tree)
+    everywhere = _made_objects(tree.body)
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield _body(file, node, "", imported)
+            yield _body(file, node, "", imported, everywhere)
         elif isinstance(node, ast.ClassDef):
+            kept = {name: kind for name, kind in _made_objects(ast.walk(node)).items() if name.startswith("self.")}
             for member in node.body:
                 if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
-                    yield _body(file, member, node.name, imported)
+                    yield _body(file, member, node.name, imported, everywhere | kept)
+
+
+def _made_objects(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """What is assigned the result of a call, or stated to be of a class, each as `Class()`."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=targets, value=ast.Call(func=made)):
+                found |= {_dotted(target): f"{_dotted(made)}()" for target in targets}
+            case ast.AnnAssign(target=target, value=ast.Call(func=made)):
+                found[_dotted(target)] = f"{_dotted(made)}()"
+            case ast.arg(arg=name, annotation=ast.Name() | ast.Attribute() as kind):
+                found[name] = f"{_dotted(kind)}()"
+    return found
+
+
+def _with_classes(dotted: str, made: Mapping[str, str]) -> str:
+    """The called name with the object, of which it is a method, as the call that makes it."""
+    owner, _, method = dotted.rpartition(".")
+    return f"{made[owner]}.{method}" if owner in made else dotted
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
@@ -157,7 +180,13 @@ def _imported(tree: ast.Module) -> dict[str, str]:
     return names
 
 
-def _body(file: Path, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, imported: dict[str, str]) -> _Body:
+def _body(
+    file: Path,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    owner: str,
+    imported: dict[str, str],
+    objects: Mapping[str, str],
+) -> _Body:
     calls = [(call.lineno, _dotted(call.func)) for call in ast.walk(node) if isinstance(call, ast.Call)]
     made = {
         target.id
@@ -170,7 +199,9 @@ def _body(file: Path, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, 
     name = f"{owner}.{node.name}" if owner else node.name
     public = not any(part.startswith("_") for part in name.split("."))
     function = NoisyFunction(file, name, node.lineno, draws, "", _states_claim(node), public)
-    return _Body(function, owner, tuple(dict.fromkeys(dotted for _, dotted in calls)), imported)
+    objects = {**objects, **_made_objects(ast.walk(node))}
+    called = dict.fromkeys(name for _, dotted in calls for name in (dotted, _with_classes(dotted, objects)))
+    return _Body(function, owner, tuple(called), imported)
 
 
 def _dotted(node: ast.expr) -> str:

@@ -11,16 +11,18 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from veridp.adjacency import Pair
-from veridp.audit.case import AuditCase
+from veridp.audit.case import AuditCase, run_once
 from veridp.audit.snippet import snippet
 from veridp.budget import Deadline, OutOfTime, Progress, at_most, within
 from veridp.budget.child_process import Reporter, inside, reason_of
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, number
-from veridp.errors import CutShort, EnginesDisagree, NotExact
+from veridp.errors import CutShort, EnginesDisagree, Nondeterministic, NotExact, NotExplorable
+from veridp.kernel.state import Watch
 from veridp.notions import Notion, PrivacyBounds
+from veridp.sampling.outputs import OutputCounts
 from veridp.verdict import Detectable, Evidence, FloatCost, Remark, Standing, Verdict
 
-OWN = ("case", "deadline", "listener", "_reporter")  # what a process does not tell its parent
+OWN = ("case", "deadline", "listener", "watch", "_reporter")  # what a process does not tell its parent
 MEETING_TOLERANCE = 0.01  # a proof and a witness meet if they are this close, relatively
 LIBRARIES = ("veridp", "numpy", "scipy", "scikit-learn", "opendp", "diffprivlib")
 
@@ -41,6 +43,8 @@ class Findings:
         self.moves: list[list[float]] = []  # differences of inputs that are worth a look
         self.first_pairs: tuple[Pair, ...] = ()  # for engines that sample: the exact one could not compare them
         self.candidates: list[Pair] = []  # on which runs showed a fault, or cost most
+        self.first_run: OutputCounts | None = None  # what it returned
+        self.state_kept = ""  # what a run left behind for the next, in words
         self.left_out = ""  # branches as rare as rounding errors that were left out, in words
         self.rounding = 0.0  # by how much it may change a probability, relatively, as a proof says
         self.alignment = self.scope = ""
@@ -57,6 +61,7 @@ class Findings:
         self.so_far = ""  # what it has found
         self.began = 0.0  # when it began, by the clock that all processes share
         self.closed: set[str] = set()  # the steps that ended, or were cut short
+        self.watch: Watch | None = None  # of the state that the mechanism had before its first run in this process
         self._reporter = Reporter(progress)
 
     # -------------------------------------------------------------------------------------------- step by step
@@ -104,6 +109,30 @@ class Findings:
         return {name: value for name, value in vars(self).items() if name not in OWN}
 
     # ------------------------------------------------------------------------------------------- how it stands
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a run so far has left state behind: what paths tell from then on is not what a first run does."""
+        if self.watch is not None and not self.state_kept:
+            try:
+                self.watch.look_back()
+            except (Nondeterministic, NotExplorable) as reason:
+                self._keeps(str(reason))
+        return bool(self.state_kept)
+
+    def returns_as_at_first(self) -> bool:
+        """Whether a run on the noise of the very first returns the same; to be asked where all noise is adopted.
+
+        State that cannot be read, such as that of the operating system, shows by this alone: later runs are all alike.
+        """
+        if self.first_run is not None and repr(run_once(self.case).distinct()) != repr(self.first_run):
+            self._keeps("its first run returned something else on the same noise than a later one")
+        return not self.state_kept
+
+    def _keeps(self, state: str) -> None:
+        self.state_kept = state
+        self.caveats.append("it keeps state between runs: samples show what it does after its first runs")
+        self.note("explore", f"nothing is concluded from paths: {state}", 0.0)
 
     @property
     def refuted(self) -> bool:

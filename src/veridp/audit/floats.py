@@ -20,7 +20,6 @@ from veridp.adjacency import Pair
 from veridp.adjacency.base import is_interval
 from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
-from veridp.audit.programs import in_domain
 from veridp.budget import OutOfTime, at_most
 from veridp.claim import Interval, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper, log_ratio_lower
@@ -130,12 +129,16 @@ def _sides(pair: Pair) -> Iterator[tuple[int, object]]:
 
 def _near_zero(case: AuditCase) -> Iterator[Pair]:
     """Pairs of the relation moved so that one side is all zero, where doubles are finest; then those as they are."""
+    from veridp.engines.pipeline import in_domain
+
     relation, seen = case.mechanism.adjacency, set()
     read = list(itertools.islice(relation.pairs(case.size, case.mechanism.domain), PAIRS_READ))
     moved = (pair for one in read for pair in _moved(one))
     for pair in itertools.chain(moved, read):
         key = repr((pair.left, pair.right))
-        if key not in seen and (pair in read or (in_domain(case, pair) and relation.adjacent(pair.left, pair.right))):
+        if key not in seen and (
+            pair in read or (in_domain(case.mechanism, pair) and relation.adjacent(pair.left, pair.right))
+        ):
             seen.add(key)
             yield pair
 

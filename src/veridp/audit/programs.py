@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from veridp.adjacency import Pair
-from veridp.adjacency.base import is_interval
-from veridp.audit.case import AuditCase
 from veridp.audit.findings import Findings
 from veridp.audit.witness import exact_witness
 from veridp.budget import time_left
@@ -24,7 +19,7 @@ def compare_runs(findings: Findings) -> None:
 
     It refutes nothing: what it finds counts when exact losses or fresh samples confirm it.
     """
-    from veridp.engines.pipeline import search
+    from veridp.engines.pipeline import in_domain, search
 
     case = findings.case
     findings.tell("comparing aligned runs")
@@ -44,7 +39,7 @@ def compare_runs(findings: Findings) -> None:
             return
         findings.finished = findings.finished and result.finished
         findings.searched += result.searched
-        inside = [one for one in result.found if in_domain(case, one.pair)]
+        inside = [one for one in result.found if in_domain(case.mechanism, one.pair)]
         findings.candidates = [one.pair for one in inside]
         findings.remarks += [
             candidate.remark
@@ -56,7 +51,7 @@ def compare_runs(findings: Findings) -> None:
         found.append(f"{count_text(len(candidates), 'candidate')} on {count_text(result.pairs, 'pair')}")
         found.extend(f"candidate: {candidate}" for candidate in candidates)
         costliest = result.costliest
-        if costliest is not None and in_domain(case, costliest.pair):
+        if costliest is not None and in_domain(case.mechanism, costliest.pair):
             sides = f"{data_text(costliest.left)} against {data_text(costliest.right)}"
             found.append(f"{costliest.cost_text} between {sides}, where {case.claim} is claimed")
             if costliest.epsilon > 0:
@@ -93,22 +88,3 @@ def confirmed_by_samples(findings: Findings) -> str:
     return "fresh samples confirm a candidate" * any(
         {repr(pair.left), repr(pair.right)} == sides for pair in findings.candidates
     )
-
-
-def in_domain(case: AuditCase, pair: Pair) -> bool:
-    """Whether both inputs hold values of the domain alone: no other refute a claim.
-
-    Of a list, these are its values themselves: 1.0 is not the 1 that it has, and code may well tell them apart.
-    """
-    domain: Any = case.mechanism.domain
-    relation = case.mechanism.adjacency
-    if relation.lists_inputs:
-        return True
-
-    def inside(value: Any) -> bool:
-        if is_interval(domain):
-            return isinstance(value, int | float) and bool(domain[0] <= value <= domain[1])
-        return any(type(value) is type(each) and value == each for each in domain)
-
-    sides = ([pair.left], [pair.right]) if relation.single else (pair.left, pair.right)
-    return all(inside(value) for side in sides for value in side)  # type: ignore[attr-defined]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from veridp.adjacency import Pair
 from veridp.audit.case import AuditCase
-from veridp.budget import Deadline, OutOfTime, at_most, within
+from veridp.budget import Deadline, OutOfTime, at_most, check, within
 from veridp.claim import Claim, Interval, RenyiLower, Witness
 from veridp.confidence import clopper_pearson_lower, clopper_pearson_upper
 from veridp.engines.exact import Comparison, compare
 from veridp.engines.exact.distribution import replayed_paths
 from veridp.engines.exact.event import ExactEvent, NumberSpan
-from veridp.errors import EnginesDisagree, NotExact, VeridpError
+from veridp.errors import CutShort, EnginesDisagree, Nondeterministic, NotExact, VeridpError
 from veridp.kernel.path import Path
 from veridp.sampling.sample import sample
 from veridp.tidy import tidied, tidied_number
@@ -174,13 +177,58 @@ def check_on_samples(case: AuditCase, witness: Witness) -> None:
                     seen, total = seen + witness.event.count(outputs), total + count
         except (VeridpError, OutOfTime):
             pass  # what was drawn before counts
-        if not total:
-            continue
-        least = float(clopper_pearson_lower(seen, total, FALSE_ALARM))
-        most = float(clopper_pearson_upper(seen, total, FALSE_ALARM))
-        if most < probability.lower or probability.upper < least:
+        if contradiction := _contradiction(seen, total, probability):
             raise EnginesDisagree(
                 f"{case.mechanism.name}: on {data!r}, {witness.event} has probability {probability} by computation, "
-                f"but {seen} of {total} outputs are in it; one of the engines is wrong. Please report it with the "
-                f"mechanism's code"
+                f"but {contradiction}; one of the engines is wrong. Please report it with the mechanism's code"
             )
+
+
+def _contradiction(seen: int, total: int, probability: Interval) -> str:
+    """In words, how outputs rule such a probability of an event out; empty where they do not."""
+    least, most = 0.0, 1.0
+    if total:
+        least = float(clopper_pearson_lower(seen, total, FALSE_ALARM))
+        most = float(clopper_pearson_upper(seen, total, FALSE_ALARM))
+    ruled_out = most < probability.lower or probability.upper < least
+    return f"{seen} of {total} outputs are in it" if ruled_out else ""
+
+
+FIRST_RUNS = 100  # of either input, each in a process of its own
+LEAST_FIRST_RUNS = 25  # fewer of them confirm nothing
+
+
+def check_on_first_runs(case: AuditCase, witness: Witness, reason: str) -> None:
+    """Raises Nondeterministic unless the first runs of fresh processes agree with a sampled witness.
+
+    It is for a mechanism that keeps state: its runs depend on each other, so what many runs in one process show may
+    be the state alone. To be called in a process in which the mechanism has not run yet.
+    """
+    seen, total = [0, 0], 0
+    sides = (witness.left, witness.right)
+    with suppress(CutShort, OutOfTime):  # what was run before counts
+        for run in range(FIRST_RUNS):
+            for place, data in enumerate(sides):
+                check()
+                seen[place] += _in_first_run(case, witness, data, case.seed_of(22 + place) + run)
+            total += 1
+    if total < LEAST_FIRST_RUNS:
+        raise Nondeterministic(f"{reason}; only {total} runs could start afresh, too few to judge it by")
+    for place, probability in enumerate((witness.left_probability, witness.right_probability)):
+        if contradiction := _contradiction(seen[place], total, probability):
+            raise Nondeterministic(
+                f"{reason}. On {sides[place]!r}, {witness.event} has probability {probability} in runs that follow "
+                f"each other, but {contradiction} if each run starts afresh"
+            )
+
+
+def _in_first_run(case: AuditCase, witness: Witness, data: object, seed: int) -> bool:
+    """Whether the output of one run, in a process of its own, is in the event of the witness."""
+    event: Any = witness.event
+    child = os.fork()
+    if not child:
+        status = 2
+        with suppress(BaseException):
+            status = int(event.count(sample(case.mechanism, data, 1, seed, reading="one-by-one", workers=1)))
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

@@ -262,9 +262,9 @@ def at_most(seconds: float | None) -> Iterator[None]:
         return
     in_main = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
     alarm = _Signal(seconds) if in_main else _Timer(seconds)
-    alarm.start()
     raised: Exception | None = None
     try:
+        alarm.start()
         yield
     except Exception as error:
         raised = error
@@ -323,13 +323,15 @@ class _Signal:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.armed = False
+        self.installed = self.armed = False
         self.rung = False
 
     def start(self) -> None:
         self.started = time.monotonic()
-        self.handler: Any = signal.signal(signal.SIGALRM, self._ring)
+        self.handler: Any = signal.getsignal(signal.SIGALRM)
         self.delay, self.interval = signal.getitimer(signal.ITIMER_REAL)
+        self.installed = True
+        signal.signal(signal.SIGALRM, self._ring)  # which may ring right away, where another alarm was set before
         self.armed = True
         theirs = self.delay or self.seconds
         signal.setitimer(signal.ITIMER_REAL, min(self.seconds, theirs), AGAIN)
@@ -344,6 +346,8 @@ class _Signal:
             raise OutOfTime
 
     def stop(self) -> None:
+        if not self.installed:  # the other one ended the start
+            return
         self.armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if self.handler is None else self.handler)

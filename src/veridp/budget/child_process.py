@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import gc
 import importlib
 import io
 import math
-import multiprocessing
 import os
 import pickle
 import signal
@@ -22,12 +20,11 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, Generic, NoReturn, TypeVar
 
 import cloudpickle
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from veridp.budget import (
     LOOK_AT_MEMORY,
@@ -42,55 +39,9 @@ from veridp.budget import (
     shielded,
     within,
 )
+from veridp.budget.worker import show_warnings_once, without_parents_threads
 from veridp.errors import CutShort, WorkerLost
 
-# -------------------------------------------------------------------------------------------------------------- parent
-# What a worker process owes the process that started it.
-
-
-def end_with_parent() -> None:
-    """End this process when the one that wanted it ends, however that ends: a pool's worker would wait for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-
-        def watch() -> None:
-            wait([parent.sentinel])
-            os._exit(1)
-
-        threading.Thread(target=watch, daemon=True).start()
-
-
-# ------------------------------------------------------------------------------------------------------------- threads
-# The threads of numerical libraries: how many of them a process may use.
-
-
-def one_thread() -> Any:
-    """Give BLAS and OpenMP one thread each, until `restore_original_limits` is called on the result.
-
-    It reaches the libraries that are loaded already.
-    """
-    return threadpool_limits(1)
-
-
-def one_thread_for_good() -> None:
-    """As `one_thread`, once for each thread of each process: a forked process does not count as its parent."""
-    _once(os.getpid(), threading.get_ident())
-
-
-@functools.cache
-def _once(process: int, thread: int) -> Any:
-    return one_thread()
-
-
-def without_parents_threads() -> None:
-    """Call OpenMP code without threads in this forked process.
-
-    If the parent used such threads, OpenMP believes that they exist here too, and waits for them for ever.
-    """
-    threadpool_limits(1, user_api="openmp")
-
-
-# ------------------------------------------------------------------------------------------------------- child process
 # Runs work where it can be stopped: in a child process with a deadline and a limit on its memory.
 #
 # A finite budget has to hold whatever the code does: a compiled call that does not return, a loop that catches every
@@ -508,6 +459,7 @@ def _live(work: Callable[[Reporter], Any], deadline: Deadline, reporter: _Remote
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
         _limit_memory()
         without_parents_threads()
+        show_warnings_once()
         gc.freeze()  # the collector would copy the parent's objects by looking at them
         try:
             with within(deadline), reporter.interrupts.may_be_raised():
