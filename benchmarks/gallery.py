@@ -4,15 +4,18 @@ Every mechanism of `examples/gallery/` states its claim, its neighbours and the 
 no pair, no size, no setting of an engine. Prints a line for each, and with `--write` the page `docs/gallery.md`. A
 mistake that is not refuted, and a repair that is, are marked with "!!" and counted.
 
-    python benchmarks/gallery.py [--time 60] [--only NAME ...] [--write docs/gallery.md [--note TEXT]]
+    python benchmarks/gallery.py [--time 60] [--only NAME ...] [--processes 2]
+        [--write docs/gallery.md [--note TEXT]]
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,30 +109,45 @@ Two neighbouring inputs, an event, and its probability on either. The event of �
 """
 
 
-def page(results: Sequence[tuple[Exhibit, Verdict, Verdict]], note: str = "") -> str:
-    rows, witnesses = [], []
-    for exhibit, broken, fixed in results:
-        how = found(broken, fixed)
+@dataclass(frozen=True)
+class Outcome:
+    """Both audits of a mistake, as text: verdicts hold functions of the gallery's files, and stay in their process."""
+
+    how: str
+    refutes_repair: bool
+    lines: tuple[str, str]
+    row: str
+    witness: str
+
+    @classmethod
+    def of(cls, exhibit: Exhibit, seconds: float) -> Outcome:
+        broken, fixed = (exhibit.audited(suffix, seconds) for suffix in ("", REPAIRED))
+        how, refutes_repair = found(broken, fixed), fixed.standing is Standing.REFUTED
         lower, witness = broken.epsilon.lower, broken.witness
         if how == AS_FLOATS and broken.as_floats is not None:
             lower, witness = broken.as_floats.epsilon(broken.claim.delta), broken.as_floats.witness
-        shown_epsilon = "∞" if lower == float("inf") else f">= {lower:.4g}"
-        rows.append(
-            f"| [{exhibit.report}]({exhibit.source}) | {exhibit.mistake} | {how} | "
-            f"{shown_epsilon if how != 'no' else '–'} | {broken.seconds:.0f} | {fixed.standing.value} |".replace(
-                "\n", " "
-            )
+        epsilon = "–" if how == "no" else "∞" if lower == float("inf") else f">= {lower:.4g}"
+        return cls(
+            how,
+            refutes_repair,
+            (
+                line(exhibit.name, broken, how != "no"),
+                line(exhibit.name + REPAIRED, fixed, not refutes_repair),
+            ),
+            f"| [{exhibit.report}]({exhibit.source}) | {exhibit.mistake} | {how} | {epsilon} | {broken.seconds:.0f} | "
+            f"{fixed.standing.value} |".replace("\n", " "),
+            f"- `{exhibit.file.name}:{exhibit.name}` claims {broken.claim}. {shown(witness)}",
         )
-        if how != "no":
-            witnesses.append(f"- `{exhibit.file.name}:{exhibit.name}` claims {broken.claim}. {shown(witness)}")
-    alarms = sum(fixed.standing is Standing.REFUTED for _, _, fixed in results)
+
+
+def page(outcomes: Sequence[Outcome], note: str = "") -> str:
     return PAGE.format(
-        count=len(results),
-        found=sum(found(broken, fixed) != "no" for _, broken, fixed in results),
-        alarms=alarms or "none",
+        count=len(outcomes),
+        found=sum(outcome.how != "no" for outcome in outcomes),
+        alarms=sum(outcome.refutes_repair for outcome in outcomes) or "none",
         note=f"; {note}" if note else "",
-        rows="\n".join(rows),
-        witnesses="\n".join(witnesses),
+        rows="\n".join(outcome.row for outcome in outcomes),
+        witnesses="\n".join(outcome.witness for outcome in outcomes if outcome.how != "no"),
     )
 
 
@@ -139,20 +157,19 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--only", action="append", help="this mistake (may be given several times)")
     parser.add_argument("--write", type=Path, help="also write the page to this file")
     parser.add_argument("--note", default="", help="what the page says of the machine")
+    parser.add_argument("--processes", type=int, default=1, help="audits at a time")
     options = parser.parse_args(arguments)
-    results = []
-    for exhibit in exhibits():
-        if options.only and exhibit.name not in options.only:
-            continue
-        broken, fixed = (exhibit.audited(suffix, options.time) for suffix in ("", REPAIRED))
-        print(line(exhibit.name, broken, found(broken, fixed) != "no"), flush=True)
-        print(line(exhibit.name + REPAIRED, fixed, fixed.standing is not Standing.REFUTED), flush=True)
-        results.append((exhibit, broken, fixed))
-    count = sum(found(broken, fixed) != "no" for _, broken, fixed in results)
-    alarms = sum(fixed.standing is Standing.REFUTED for _, _, fixed in results)
-    print(f"{count} of {len(results)} mistakes are found by the default call; {alarms} repairs are refuted")
+    chosen = [exhibit for exhibit in exhibits() if not options.only or exhibit.name in options.only]
+    outcomes = []
+    with ProcessPoolExecutor(options.processes) as pool:
+        for outcome in pool.map(Outcome.of, chosen, itertools.repeat(options.time)):
+            print(*outcome.lines, sep="\n", flush=True)
+            outcomes.append(outcome)
+    count = sum(outcome.how != "no" for outcome in outcomes)
+    alarms = sum(outcome.refutes_repair for outcome in outcomes)
+    print(f"{count} of {len(outcomes)} mistakes are found by the default call; {alarms} repairs are refuted")
     if options.write is not None:
-        options.write.write_text(page(results, options.note), encoding="utf-8")
+        options.write.write_text(page(outcomes, options.note), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,15 +3,18 @@
 None may be refuted, and the lower bound is compared with the claim: an audit that ends at [0, ∞] has said nothing. The
 objects bring their claim and their neighbours. Prints a line for each, and the table of `docs/adapters.md`.
 
-    python benchmarks/libraries.py [--time 60] [--only NAME ...]
+    python benchmarks/libraries.py [--time 60] [--only NAME ...] [--processes 2]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import opendp.prelude as dp
@@ -106,22 +109,38 @@ def row(name: str, verdict: Verdict) -> str:
     return f"| {name} | {verdict.claim} | {verdict.standing.value} | {known} | {share(verdict):.2f} |"
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """An audit, as text: verdicts hold objects of the libraries, and stay in their process."""
+
+    row: str
+    refuted: bool
+    share: float
+
+    @classmethod
+    def of(cls, name: str, seconds: float) -> Outcome:
+        warnings.simplefilter("ignore")  # diffprivlib's, on what is not clipped
+        verdict = veridp.audit(RIGHT[name](), seconds=seconds)
+        return cls(row(name, verdict), verdict.standing is Standing.REFUTED, share(verdict))
+
+
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--time", type=float, default=60.0, help="seconds for each audit, the default of the audit")
     parser.add_argument("--only", action="append", help="this mechanism (may be given several times)")
+    parser.add_argument("--processes", type=int, default=1, help="audits at a time")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")  # diffprivlib's, on what is not clipped
-    verdicts = {}
+    chosen = [name for name in RIGHT if not options.only or name in options.only]
+    outcomes = []
     print("| mechanism | claim | standing | what is known | lower bound / claim |\n|---|---|---|---|---|", flush=True)
-    for name, made in RIGHT.items():
-        if not options.only or name in options.only:
-            verdicts[name] = veridp.audit(made(), seconds=options.time)
-            print(row(name, verdicts[name]), flush=True)
-    refuted = sum(verdict.standing is Standing.REFUTED for verdict in verdicts.values())
-    enough = sum(share(verdict) >= ENOUGH for verdict in verdicts.values())
+    with ProcessPoolExecutor(options.processes) as pool:
+        for outcome in pool.map(Outcome.of, chosen, itertools.repeat(options.time)):
+            outcomes.append(outcome)
+            print(outcome.row, flush=True)
+    refuted = sum(outcome.refuted for outcome in outcomes)
+    enough = sum(outcome.share >= ENOUGH for outcome in outcomes)
     print(
-        f"\n{refuted} of {len(verdicts)} are refuted; {enough} have a lower bound of at least {ENOUGH:g} of the claim"
+        f"\n{refuted} of {len(outcomes)} are refuted; {enough} have a lower bound of at least {ENOUGH:g} of the claim"
     )
 
 

@@ -66,6 +66,8 @@ def _check_doctest(block: Block, page: Path, names: dict[str, Any]) -> None:
     example = doctest.DocTestParser().get_doctest(
         block.text, names, f"{page.name}:{block.line}", str(page), block.line - 1
     )
+    for number, part in enumerate(example.examples):  # later blocks may need the text of a function of this one
+        _keep_text(f"<doctest {example.name}[{number}]>", part.source)
     report: list[str] = []
     failed, _ = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=report.append, clear_globs=False)
     names.update(example.globs)
@@ -75,8 +77,12 @@ def _check_doctest(block: Block, page: Path, names: dict[str, Any]) -> None:
 def _run(block: Block, page: Path, names: dict[str, Any]) -> None:
     """Run the block; its lines can be shown, and its functions be recompiled, as those of a file."""
     file = f"<{page.name}:{block.line}>"
-    linecache.cache[file] = (len(block.text), None, block.text.splitlines(keepends=True), file)
+    _keep_text(file, block.text)
     exec(compile(block.text, file, "exec"), names)  # noqa: S102
+
+
+def _keep_text(file: str, text: str) -> None:
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -19,6 +19,7 @@ LAYERS = (
     ("errors", "presentation"),
     ("conversions",),
     ("notions",),
+    ("tradeoff",),
     ("claim", "adjacency", "budget", "confidence"),
     ("verdict",),
     ("mechanism", "tidy", "numerics"),

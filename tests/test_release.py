@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
+import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
@@ -49,3 +52,26 @@ def test_the_contributors_guide_names_files_that_exist() -> None:
     known = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.*") if ".venv" not in path.parts]
     assert len(named) > 20
     assert [name for name in sorted(named) if not any(f"/{path}".endswith(f"/{name}") for path in known)] == []
+
+
+def test_a_release_with_an_address_has_absolute_links_to_files_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    interface = ModuleType("hatchling.metadata.plugin.interface")  # what builds the project need not be installed here
+    interface.MetadataHookInterface = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    for package in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin"):
+        monkeypatch.setitem(sys.modules, package, ModuleType(package))
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["ReleaseLinks"]()
+    hook.root = str(ROOT)
+    found: dict[str, dict[str, str]] = {}
+    monkeypatch.setenv("VERIDP_HOME", "https://code.example/veridp/")
+    hook.update(found)
+    links = re.findall(r"\]\(([^)]*)\)", found["readme"]["text"])
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    ours = [re.sub(r"^https://code\.example/veridp/(raw|blob)/main/", "", link) for link in links if "code.ex" in link]
+    assert len(ours) > 20
+    assert [name for name in ours if not (ROOT / name.partition("#")[0]).exists()] == []
+    assert found["urls"]["Source"] == "https://code.example/veridp"
+    monkeypatch.delenv("VERIDP_HOME")
+    hook.update(found)
+    assert found["readme"]["text"] == (ROOT / "README.md").read_text(encoding="utf-8")
+    assert found["urls"] == {}

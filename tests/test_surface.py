@@ -5,9 +5,16 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib.resources import files
+from typing import Any
+
+import pytest
+import typer
 
 import veridp
+from veridp.cli import app
+from veridp.errors import BadInput
 
 PUBLIC = [
     "Mechanism",
@@ -34,6 +41,23 @@ PUBLIC = [
     "unknown",
     "unknowns",
 ]
+ENGINES: dict[str, Callable[..., Any]] = {
+    "exact.compare": lambda **named: veridp.exact.compare(noisy, [0], [1], **named),
+    "exact.worst": lambda **named: veridp.exact.worst(noisy, **named),
+    "prove": lambda **named: veridp.prove(noisy, **named),
+    "prove.prove_sizes": lambda **named: veridp.prove.prove_sizes(noisy, 1, **named),  # type: ignore[attr-defined]
+    "prove.prove_for_every_size": lambda **named: veridp.prove.prove_for_every_size(noisy, **named),  # type: ignore[attr-defined]
+    "statdp.detect": lambda **named: veridp.statdp.detect(noisy, **named),
+    "sniper.search": lambda **named: veridp.sniper.search(noisy, **named),
+    "finder.search": lambda **named: veridp.finder.search(noisy, **named),
+    "pipeline.compare": lambda **named: veridp.pipeline.compare(noisy, [0], [1], **named),
+    "pipeline.search": lambda **named: veridp.pipeline.search(noisy, [0.0], **named),
+    "audit": lambda **named: veridp.audit(noisy, 1.0, **named),
+    "check": lambda **named: veridp.check(noisy, 1.0, **named),
+}
+# Commands that load a mechanism and let an engine work on it.
+ENGINE_COMMANDS = ("audit", "check", "exact", "finder", "pipeline", "prove", "scan", "sniper", "statdp")
+MECHANISM_OPTIONS = {"--time", "--size", "--epsilon", "--adjacency", "--domain", "--arg", "--json"}
 SLOW_TO_IMPORT = ["scipy", "z3", "numba", "flint", "rich", "typer", "matplotlib", "sklearn"]
 
 
@@ -65,3 +89,33 @@ def test_importing_it_imports_nothing_slow() -> None:
 
 def test_it_is_typed() -> None:
     assert (files("veridp") / "py.typed").is_file()
+
+
+def noisy(rng: Any, data: Any) -> Any:
+    return data[0] + rng.laplace()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_takes_the_same_keywords(engine: str) -> None:
+    """Each keyword is read, since none of these values can be: a keyword that goes unread would raise nothing."""
+    for name, value, complaint in [
+        ("adjacency", "nobody", "adjacency = 'nobody' is unknown"),
+        ("domain", "few", "domain must be a pair"),
+        ("seconds", 0.0, "seconds must be a number > 0, got 0.0"),
+    ]:
+        with pytest.raises(BadInput, match=complaint):
+            ENGINES[engine](**{name: value})
+
+
+def _commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, inner in command.commands.items():
+        yield from _commands(inner, f"{path}{name} ") if hasattr(inner, "commands") else [(path + name, inner)]
+
+
+def test_every_engine_command_takes_the_same_options() -> None:
+    options = {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in _commands(typer.main.get_command(app))
+    }
+    assert [name for name in ENGINE_COMMANDS if not options[name] >= MECHANISM_OPTIONS] == []
+    assert sorted(name for name, known in options.items() if known >= MECHANISM_OPTIONS) == sorted(ENGINE_COMMANDS)

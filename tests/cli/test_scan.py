@@ -89,6 +89,56 @@ def test_noise_is_found_directly_and_through_others_without_running_anything(pac
     assert not Path("loaded").exists()
 
 
+def test_noise_is_found_through_methods_of_objects_that_are_kept(own_folder: Path) -> None:
+    (own_folder / "source.py").write_text("""
+import numpy as np
+
+class Source:
+    def __init__(self, scale):
+        self.rng, self.scale = np.random.default_rng(), scale
+    def add(self, value):
+        return value + self.rng.laplace(scale=self.scale)
+    def total(self, values):
+        return sum(values)
+""")
+    (own_folder / "uses.py").write_text("""
+from source import Source as Noise
+
+SHARED = Noise(1.0)
+
+def local(data):
+    noise = Noise(2.0)
+    return noise.add(sum(data))
+
+def shared(data):
+    return SHARED.add(sum(data))
+
+def given(data, noise: Noise):
+    return noise.add(sum(data))
+
+class Model:
+    def __init__(self):
+        self._noise = Noise(3.0)
+    def fit(self, data):
+        return self._noise.add(sum(data))
+    def plain(self, data):
+        return self._noise.total(data)
+
+def fitted(data):
+    model: Model = Model()
+    return model.fit(data)
+
+def plain(data):
+    noise = Noise(2.0)
+    return noise.total(data)
+""")
+    functions, problems = noisy_functions(own_folder)
+    assert problems == []
+    found = {one.name: one.via for one in functions if one.file.name == "uses.py"}
+    by_method = dict.fromkeys(("local", "shared", "given", "Model.fit"), "Source.add")
+    assert found == {**by_method, "fitted": "Model.fit"}
+
+
 def test_what_claims_something_is_judged_and_the_rest_is_listed(run: Any, package: Path) -> None:
     (package / "broken.py").write_text("def half(:\n")
     words = ["scan", "package", "--adjacency", "l1", "--size", "1", "--time", "120"]

@@ -3,6 +3,7 @@
 import importlib
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,8 @@ EVERY = 9  # of these mechanisms one is tried here; benchmarks/world.py audits t
 ROUNDING = 1e-9
 
 
-def claimed(entry: Entry) -> veridp.mechanism:
-    settings = {"adjacency": entry.adjacency, "domain": entry.domain, "size": entry.size}
+def claimed(entry: Entry) -> veridp.Mechanism:
+    settings: dict[str, Any] = {"adjacency": entry.adjacency, "domain": entry.domain, "size": entry.size}
     stated = {name: value for name, value in settings.items() if value is not None}
     return veridp.mechanism(epsilon=entry.claim, **stated)(entry.target)
 
