@@ -33,7 +33,7 @@ from veridp.collect.service.database import Database
 from veridp.collect.service.handlers import _listed
 from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.operations import status_of
-from veridp.collect.service.schema import tallies, tree_heads, tree_nodes
+from veridp.collect.service.schema import tallies, tree_heads, tree_nodes, unlogged
 from veridp.collect.task import Session
 
 KEYS, SIGNING = NonceKeys((bytes(32),)), SigningKey(bytes(32))
@@ -161,7 +161,7 @@ class Requests:
         yield "session, again", lambda: self.written(lambda c: store.invite(c, TASK, token, now, KEYS))
         yield "commit", commit
         yield "open", opening
-        yield "which tasks to log", lambda: self.read(tree.tasks_to_log)
+        yield "which tasks to log", lambda: self.read(lambda c: tree.tasks_to_log(c, unlogged))
         yield "log", lambda: self.written(lambda c: tree.grow(c, TASK, SIGNING, now))
         yield "receipt", lambda: self.read(lambda c: tree.receipt_of(c, TASK, token))
         yield "head", lambda: self.read(lambda c: tree.head_of(c, TASK))

@@ -234,6 +234,8 @@ def test_a_client_finds_that_its_session_was_left_out_or_replaced(small_task: Ca
     assert any("another verdict" in fault for fault in faults([challenged, second], own))
     denied = replace(first, commit=None, opening=None, verdict=None)
     assert any("another commitment" in fault for fault in faults([denied], own))
+    (moved,) = faults([replace(first, expires=first.expires - 1), second], own, others)  # by which heads count it
+    assert "until another time" in moved
 
 
 def test_sessions_that_nobody_was_invited_to_are_found(small_task: Callable[..., Task]) -> None:

@@ -338,6 +338,8 @@ def _unlike(session: Session, promised: bytes, record: Record) -> Iterator[str]:
     invitation = decode(record.invitation, Invitation)
     if (invitation.task, invitation.promise) != (session.context.task, promised):
         yield "its client was invited with another promise, or to another task"
+    if invitation.expires != session.expires:
+        yield "its client was invited until another time"
     if session.commit is None or session.commit.commitment != record.commitment:
         yield "its client made another commitment"
     if record.nonce and session.nonce != record.nonce:

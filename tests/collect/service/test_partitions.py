@@ -26,6 +26,7 @@ from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.operations import ServiceSettings
 from veridp.collect.service.partitions import PARTITIONED, drop_deleted, partition_name
+from veridp.collect.service.schema import unlogged
 from veridp.collect.service.tally import standing
 from veridp.collect.transcript import audit
 from veridp.errors import BadInput
@@ -203,7 +204,7 @@ def test_of_sqlite_some_rows_at_a_time_are_removed_and_the_rest_after_a_restart(
     removed(opened, PETS)
     assert rows() == full
     with opened.reading() as connection:
-        assert tree.tasks_to_log(connection) == ["cars"]
+        assert tree.tasks_to_log(connection, unlogged) == ["cars"]
     for left in (3, 1, 0):
         with opened.writing() as connection:
             assert partitions.drop_some(connection)
@@ -220,6 +221,43 @@ def test_of_sqlite_some_rows_at_a_time_are_removed_and_the_rest_after_a_restart(
     with opened.writing() as connection:
         assert not partitions.drop_some(connection)
     opened.close()
+
+
+def test_rows_of_many_deleted_tasks_are_found_by_few_statements(tmp_path: Path) -> None:
+    """However many tasks were deleted, clients of others wait for one statement of each table at most."""
+    opened, asked = Database.open(f"sqlite:///{tmp_path}/collect.db"), []
+    for number in range(30):
+        prepared(opened, replace(PETS, name=f"task-{number:02}"))
+        removed(opened, replace(PETS, name=f"task-{number:02}"))
+    event.listen(opened.writer, "before_cursor_execute", lambda *found: asked.append(found[2:4]))
+    dropped = []
+    for _ in range(2):
+        with opened.writing() as connection:
+            dropped.append(partitions.drop_some(connection))
+    assert dropped == [True, False]
+    assert len(asked) <= 2 * len([*partitions.PARTITIONED, *partitions.RUNNING_SUMS])
+    with opened.reading() as connection:
+        for statement, given in asked:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given).all()
+            assert not [row.detail for row in plan if re.fullmatch(r"SCAN (?!tasks|LIST)\w+", row.detail)], plan
+    opened.close()
+
+
+def test_the_log_of_a_task_that_another_process_deleted_is_refused(database: str, key_file: Path) -> None:
+    """By name, and not by an answer that breaks off; also by a process that knew the task."""
+
+    async def use() -> None:
+        signing = str(key_file.with_name("collect.signing-key"))
+        settings = ServiceSettings(database, ADMIN, key_file=str(key_file), signing_key_file=signing)
+        async with running(settings) as (_, http):
+            assert (await http.get("/tasks/pets")).status_code == 200
+            other = Database.open(database)
+            removed(other, PETS)
+            other.close()
+            answer = await http.get("/tasks/pets/log")
+            assert (answer.status_code, answer.json()["reason"]) == (410, "task-closed")
+
+    asyncio.run(use())
 
 
 def test_a_task_is_not_deleted_while_its_log_is_read(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,17 +11,20 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import uvicorn
 from sqlalchemy import Connection, insert
+from sqlalchemy.exc import OperationalError
 from starlette.applications import Starlette
 from starlette.requests import Request
 
 from veridp.collect import Client, MemoryVault, Task
 from veridp.collect.messages import Challenge, Commit, Invitation, Message, SessionVerdict, decode, encode
-from veridp.collect.service import handlers, operations, schema, store, tree
+from veridp.collect.receipts import TreeHead
+from veridp.collect.service import background, handlers, operations, schema, store, tree
 from veridp.collect.service.app import application
 from veridp.collect.service.database import Database
 from veridp.collect.service.handlers import TOKENS_TOGETHER, limit_of_guesses
@@ -414,20 +417,56 @@ def test_who_leaves_is_counted_under_a_signed_head_within_seconds(
         async with running(ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN)) as (_, http):
             client = Client(TASK.protocol, TASK.verifier, MemoryVault(), random.Random(1))
             mine = {"Authorization": "Bearer token", "Content-Type": "application/msgpack"}
-
-            async def counted(begun: int, challenged: int) -> None:
-                async with asyncio.timeout(PATIENCE):
-                    while True:
-                        head = (await http.get("/tasks/pets/head")).json()
-                        if (head["begun"], head["challenged"]) == (begun, challenged):
-                            return
-                        await asyncio.sleep(0.01)
-
-            await counted(0, 0)
+            await counted(http, 0, 0)
             invited = await http.post("/tasks/pets/session", headers=mine)
-            await counted(1, 0)
+            await counted(http, 1, 0)
             sent = encode(client.commit(decode(invited.content, Invitation), "dog"))
             assert (await http.post("/tasks/pets/commit", headers=mine, content=sent)).status_code == 200
-            await counted(1, 1)
+            await counted(http, 1, 1)
+
+    asyncio.run(use())
+
+
+async def counted(http: httpx.AsyncClient, begun: int, challenged: int) -> None:
+    """Wait until the newest head counts so many."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            head = (await http.get("/tasks/pets/head")).json()  # or a refusal, if it is asked for too often
+            if (head.get("begun"), head.get("challenged")) == (begun, challenged):
+                return
+            await asyncio.sleep(0.01)
+
+
+def test_who_leaves_is_counted_after_a_restart_and_after_the_database_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, failures, grow = ServiceSettings(f"sqlite:///{tmp_path}/collect.db", ADMIN), [0], tree.grow
+
+    def failing(*given: Any) -> TreeHead:
+        if failures[0]:
+            failures[0] -= 1
+            raise OperationalError("UPDATE", None, Exception("disk I/O error"))
+        return grow(*given)
+
+    monkeypatch.setattr(tree, "grow", failing)
+
+    async def begin(http: httpx.AsyncClient, token: str) -> None:
+        """A session that its client leaves."""
+        answer = await http.post("/tasks/pets/session", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 200
+
+    async def use() -> None:
+        async with running(settings) as (_, http):
+            await counted(http, 0, 0)
+            await begin(http, "token")
+        monkeypatch.setattr(handlers, "LOG_SECONDS", 0.01)
+        async with running(settings) as (app, http):
+            await counted(http, 1, 0)
+            with app.state.service.database.writing() as connection:
+                store.put_tokens(connection, TASK, [store.token_hash("another")])
+            failures[0] = 1 + background.MAX_TRIES_OF_A_STEP
+            await begin(http, "another")
+            await counted(http, 2, 0)
+            assert failures == [0]
 
     asyncio.run(use())

@@ -140,7 +140,11 @@ def test_heads_count_the_sessions_that_had_begun(opened: Database) -> None:
         with opened.writing() as connection:
             if not drop_some(connection):
                 break
-    assert grown(opened) == last
+    for key in (KEY, SigningKey(bytes([1]) * 32)):  # a new key would sign that nobody had begun
+        with opened.writing() as connection, pytest.raises(Refused, match="was deleted"):
+            tree.grow(connection, TASK, key, NOW)
+    with opened.reading() as connection:
+        assert tree.head_of(connection, TASK) == last
 
 
 def test_a_server_that_drops_who_left_is_caught(opened: Database) -> None:

@@ -134,10 +134,13 @@ export async function checkReceipt(receipt, record, definition) {
   const entry = pack([
     session, promise, bytes(record.nonce), bytes(record.commitment), bytes(record.opening), bytes(record.verdict),
   ]);
-  const leaf = await sha256(joined([0], entry));
-  const root = await rootByInclusion(leaf, receipt.place, head.size, receipt.path.map(bytes));
   const counted = head.begun !== undefined; // heads of older servers have no counts
   const numbers = counted ? [head.size, head.time, head.begun, head.challenged] : [head.size, head.time];
+  if (![receipt.place, ...numbers].every((number) => Number.isSafeInteger(number) && number >= 0)) {
+    throw new Refused("broken-promise", "the receipt has a number that is not whole; show it to the auditors");
+  }
+  const leaf = await sha256(joined([0], entry));
+  const root = await rootByInclusion(leaf, receipt.place, head.size, receipt.path.map(bytes));
   const packed = new DataView(new ArrayBuffer(8 * numbers.length));
   numbers.forEach((number, index) => packed.setBigUint64(8 * index, BigInt(number)));
   const purpose = text.encode(`veridp tree head ${counted ? 2 : 1}\0`);

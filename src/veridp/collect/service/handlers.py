@@ -46,7 +46,7 @@ from veridp.collect.service.operations import (
     status_of,
 )
 from veridp.collect.service.partitions import drop_deleted, drop_some, is_missing
-from veridp.collect.service.schema import tasks
+from veridp.collect.service.schema import tasks, under_way, unlogged
 from veridp.collect.service.store import Sent
 from veridp.collect.service.tally import forget_expired, standings
 from veridp.collect.task import NAME, SessionStage, Task
@@ -174,17 +174,26 @@ class Service:
 
     async def keep_log(self) -> None:
         """Put decided sessions into the log every few seconds, for good, and count those that have begun."""
+        waiting = under_way  # at first: a process that was killed may not have counted them
         while True:
             await asyncio.sleep(LOG_SECONDS)
-            names = set(self.stirred)
             with _logged("sessions are not in the log yet"):
-                names |= set(await self._read(tree.tasks_to_log))
-            self.stirred.difference_update(names)
-            for name in sorted(names):
+                self.stirred.update(await self._read(partial(tree.tasks_to_log, waiting=waiting)))
+                waiting = unlogged
+            for name in sorted(self.stirred):
                 with _logged(f"sessions of {name!r} are not in the log yet"):  # which keeps no other task waiting
-                    task = await self._read(partial(store.get_task, name=name))
-                    await self._log_all(task)
-                    await self._write(b"", partial(forget_expired, task=task, now=time.time()))
+                    await self._keep_log_of(name)
+
+    async def _keep_log_of(self, name: str) -> None:
+        self.stirred.discard(name)  # before: it may be stirred again meanwhile
+        try:
+            task = await self._read(partial(store.get_task, name=name))
+            await self._log_all(task)
+            await self._write(b"", partial(forget_expired, task=task, now=time.time()))
+        except Exception as error:
+            if not (isinstance(error, Refused) and error.reason == Reason.TASK_CLOSED):  # it was deleted
+                self.stirred.add(name)
+            raise
 
     async def get_task(self, request: Request) -> Response:
         """The definition of a task, which clients read before they take part."""

@@ -10,7 +10,7 @@ PostgreSQL believes, until it has analysed the partition, that it selects few ro
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
@@ -35,6 +35,7 @@ RUNNING_SUMS = (unlogged, tallies, under_way, supports)  # what changes with a s
 PAGE_FILL = {sessions.name: 30}  # per cent of a page that new rows take: sessions grow with each step
 LOCK_MS = 500  # that a change of a whole table waits for those who use it, and others behind it
 CLEAR_MS = 2000  # that a deletion waits for those who use its task; PostgreSQL ends an autovacuum for it after a second
+DELETED = select(tasks.c.name).where(tasks.c.deleted)
 ROWS_TOGETHER = 1000  # that are removed from SQLite in one transaction: clients wait for it, some 30 ms
 
 log = logging.getLogger("veridp.collect")
@@ -104,12 +105,11 @@ def drop_some(connection: Connection) -> bool:
 
     Sums are last: a session that was under way may change them as long as it is there.
     """
-    for task in _deleted(connection):
-        for table in (*PARTITIONED, *RUNNING_SUMS):
-            row: ColumnElement[int] = literal_column("rowid")
-            mine = select(row).select_from(table).where(table.c.task == task).limit(ROWS_TOGETHER)
-            if connection.execute(delete(table).where(row.in_(mine))).rowcount:
-                return True
+    row: ColumnElement[int] = literal_column("rowid")
+    for table in (*PARTITIONED, *RUNNING_SUMS):
+        some = select(row).select_from(table).where(table.c.task.in_(DELETED)).limit(ROWS_TOGETHER)
+        if connection.execute(delete(table).where(row.in_(some))).rowcount:
+            return True
     return False
 
 
@@ -127,7 +127,7 @@ def drop_deleted(engine: Engine) -> None:
     if engine.dialect.name != "postgresql":
         return
     with engine.connect() as connection:
-        deleted = _deleted(connection)
+        deleted = connection.execute(DELETED).scalars().all()
         parents = ", ".join(f"'{table.name}'::regclass" for table in PARTITIONED)
         attached = text(f"SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent IN ({parents})")  # noqa: S608
         kept = set(connection.execute(attached).scalars())
@@ -156,10 +156,6 @@ def _refused_if_locked(connection: Connection, most_ms: int, found: str) -> Iter
 
 def _waited_too_long(error: OperationalError) -> bool:
     return getattr(error.orig, "sqlstate", None) == "55P03"  # lock_not_available
-
-
-def _deleted(connection: Connection) -> Sequence[str]:
-    return connection.execute(select(tasks.c.name).where(tasks.c.deleted).order_by(tasks.c.name)).scalars().all()
 
 
 def _partitions(task: str) -> str:

@@ -395,6 +395,10 @@ def all_tokens(connection: Connection, task: Task) -> Iterator[bytes]:
         yield bytes(row.token)
 
 
+def was_deleted(name: str) -> Refused:
+    return Refused(Reason.TASK_CLOSED, f"the task {name!r} was deleted; its name cannot be used again")
+
+
 def _document(connection: Connection, name: str, *, for_share: bool = False, for_update: bool = False) -> str:
     """The task's definition, refused where it was deleted. `for_share`: nobody deletes it before the transaction ends;
     `for_update`: nor does anybody else change it, or add tokens."""
@@ -404,7 +408,7 @@ def _document(connection: Connection, name: str, *, for_share: bool = False, for
     if found is None:
         raise Refused(Reason.UNKNOWN_TASK, f"there is no task {name!r}")
     if found.deleted:
-        raise Refused(Reason.TASK_CLOSED, f"the task {name!r} was deleted; its name cannot be used again")
+        raise was_deleted(name)
     document: str = found.document
     return document
 

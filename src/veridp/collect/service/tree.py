@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 import msgpack
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, Table, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from veridp.collect.merkle import consistency_path, inclusion_path, joined, leaf_hash, root_of
@@ -23,7 +23,7 @@ from veridp.collect.service.keys import SigningKey
 from veridp.collect.service.partitions import hold, is_missing, part_of, within
 from veridp.collect.service.rows import Columns, execute
 from veridp.collect.service.schema import sessions, tasks, tree_heads, tree_nodes, unlogged
-from veridp.collect.service.store import all_sessions, all_tokens, get_task, insert_if_new
+from veridp.collect.service.store import all_sessions, all_tokens, get_task, insert_if_new, was_deleted
 from veridp.collect.service.tally import steps_of
 from veridp.collect.task import Task
 from veridp.collect.transcript import written
@@ -40,27 +40,31 @@ FROM given WHERE sessions.id = given.id
 """
 
 
-def tasks_to_log(connection: Connection) -> list[str]:
-    """The names of tasks with decided sessions that have no place yet."""
-    kept = select(unlogged.c.task).distinct().join(tasks, tasks.c.name == unlogged.c.task).where(~tasks.c.deleted)
+def tasks_to_log(connection: Connection, waiting: Table) -> list[str]:
+    """The tasks with decided sessions that have no place yet; those `under_way` may have some that no head counts."""
+    kept = select(waiting.c.task).distinct().join(tasks, tasks.c.name == waiting.c.task).where(~tasks.c.deleted)
     return list(connection.execute(kept).scalars())
 
 
 def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> TreeHead:
     """The head of the tree with the decided sessions that had no place, some at a time; within a transaction.
 
-    A head is signed where there are such sessions, or where more have begun or have a challenge.
+    A head is signed where there are such sessions, or where more have begun or have a challenge. Refused where the task
+    was deleted: its last head stays what it was.
     """
     connection.execute(insert_if_new(connection, tree_heads), {"task": task.name, "head": ""})
-    mine = select(tree_heads.c.head).where(tree_heads.c.task == task.name)
-    kept = connection.execute(mine.with_for_update()).scalar_one()  # servers that share a database take turns
+    mine = tree_heads.c.task == task.name
+    found = select(tree_heads.c.head, tasks.c.deleted).join_from(tree_heads, tasks).where(mine)
+    kept, deleted = connection.execute(found.with_for_update(of=tree_heads)).one()  # servers take turns
+    if deleted:
+        raise was_deleted(task.name)
     before = TreeHead.from_json(kept) if kept else None
     start = 0 if before is None else before.size
     some = select(unlogged.c.id).where(unlogged.c.task == task.name).order_by(unlogged.c.id).limit(MOST_TOGETHER)
     waiting = some.cte()
     table = part_of(connection, sessions, task.name)
-    found = select(table).join_from(waiting, table, table.c.id == waiting.c.id)
-    rows = connection.execute(found.order_by(table.c.id)).all()
+    decided = select(table).join_from(waiting, table, table.c.id == waiting.c.id)
+    rows = connection.execute(decided.order_by(table.c.id)).all()
     counts = steps_of(connection, task)  # after the rows, so that they are among them
     counted = before is not None and before.counts is not None and before.counts.covers(counts)
     if before is not None and counted and not rows and before.key == key.public:
@@ -76,7 +80,7 @@ def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> Tre
     size = start + len(rows)
     head = key.sign(TreeHead(task.digest, size, int(now), root_of(size, nodes), key.public, counts=counts))
     text = json.dumps(head.to_document(), sort_keys=True)
-    connection.execute(update(tree_heads).where(tree_heads.c.task == task.name).values(head=text))
+    connection.execute(update(tree_heads).where(mine).values(head=text))
     return head
 
 

@@ -86,7 +86,8 @@ test("a receipt shows its session and no other", async () => {
   const changes = [
     [{ ...receipt, place: 2 }, record], [receipt, { ...record, opening: "00".repeat(32) }],
     [{ ...receipt, head: { ...receipt.head, time: 1 } }, record], [{ ...receipt, path: receipt.path.slice(1) }, record],
-    [{ ...receipt, head: { ...receipt.head, begun: 5 } }, record], [{ ...receipt, head: { ...receipt.head, challenged: 5 } }, record],
+    [{ ...receipt, head: { ...receipt.head, begun: 5 } }, record], [{ ...receipt, head: { ...receipt.head, begun: 8.5 } }, record],
+    [{ ...receipt, head: { ...receipt.head, begun: null } }, record], [{ ...receipt, place: "3" }, record], [{ ...receipt, head: { ...receipt.head, challenged: 5 } }, record],
   ];
   for (const [changed, kept] of changes) await assert.rejects(checkReceipt(changed, kept, bytes(definition)), /broken-promise/);
 });
