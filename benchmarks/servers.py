@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, for benchmarks and tests: on a socket in its folder alone, and it may be killed."""
+"""A private PostgreSQL for benchmarks and tests: it listens on a socket in its folder only, and may be killed."""
 
 from __future__ import annotations
 

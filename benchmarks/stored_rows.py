@@ -162,7 +162,7 @@ class Requests:
         yield "commit", commit
         yield "open", opening
         yield "which tasks to log", lambda: self.read(lambda c: tree.tasks_to_log(c, unlogged))
-        yield "log", lambda: self.written(lambda c: tree.grow(c, TASK, SIGNING, now))
+        yield "log", lambda: self.written(lambda c: tree.grow(c, TASK, SIGNING, lambda: now))
         yield "receipt", lambda: self.read(lambda c: tree.receipt_of(c, TASK, token))
         yield "head", lambda: self.read(lambda c: tree.head_of(c, TASK))
         yield "consistency", lambda: self.read(lambda c: tree.consistency_of(c, TASK, 400, 997))

@@ -185,7 +185,7 @@ def _other_input(task: Task, rng: random.Random) -> bool:
 
 
 def _absence(task: Task, rng: random.Random) -> bool:
-    """Who stays away sends nothing that could be refused; who then takes part is accepted."""
+    """A client that stays away sends nothing that could be refused; one that takes part is accepted."""
     return _other_input(task, rng)
 
 

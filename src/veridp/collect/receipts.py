@@ -1,10 +1,9 @@
-"""Receipts: what a client can show if a server leaves its session out of the log, or changes it.
+"""Receipts: a client's evidence if a server leaves its session out of the log, or changes it.
 
 The decided sessions of a task are the entries of an append-only Merkle tree, as in Certificate Transparency. The server
-signs its head: the size and the root, and how many sessions had begun, which includes those that clients left. A
-receipt is a signed head with the path that shows the client's own session under it. Whoever has two heads can ask for
-the path that shows that the later tree begins with the earlier one; a server that rewrites what it has signed, or signs
-two histories, has no such path.
+signs the head: the size, the root, and how many sessions had begun, including those that clients left. A receipt is a
+signed head with the inclusion path of the client's own session. Anyone with two heads can ask for the path that proves
+that the later tree begins with the earlier one; a server that rewrote its log, or signed two histories, has none.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class StepCounts:
 
 @dataclass(frozen=True)
 class TreeHead:
-    """The size and root of a task's tree at a time (seconds since 1970), signed (Ed25519) with a key.
+    """The size and root of a task's tree at a time (seconds since 1970), signed with Ed25519.
 
     Heads of older servers have no counts.
     """

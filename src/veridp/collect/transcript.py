@@ -4,11 +4,11 @@ A log is a sequence of MessagePack values: a header with the task's definition a
 for each session (those of the tree first, in its order), the hashes of all tokens, and the number of sessions, which
 shows that nothing is missing at the end.
 
-A log alone cannot show that its server left a session out or made one up. The clients can: each has its own session in
-its state file, with a receipt. And whoever issued the tokens can: their `tokens_root`, published before the collection,
-fixes who may take part, and every session must have a token of its own. Heads that were signed before must fit the log:
-one that does not shows that it was rewritten. They also count the sessions that had begun, so that none which a client
-left can be dropped, or made up, later.
+A log alone cannot show that its server left a session out or made one up. Clients can: each has its own session in its
+state file, with a receipt. So can the issuer of the tokens: their `tokens_root`, published before the collection, fixes
+who may take part, and every session must have its own token. Earlier heads must fit the log: one that does not shows
+that it was rewritten. Heads also count the sessions that had begun, so those that clients left can be neither dropped
+nor made up later.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def audit(
 
 @dataclass(frozen=True)
 class Examined:
-    """What a record is, and what is wrong with it by itself; `malformed` says why it is no record of a session."""
+    """A record, and what is wrong with it by itself; `malformed` says why it cannot be read as a session."""
 
     session: bytes = b""
     token: bytes = b""

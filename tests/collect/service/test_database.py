@@ -128,7 +128,7 @@ def test_sessions_under_way_go_on_after_the_migration(database: str) -> None:
         assert standing(connection, TASK, now).attendance == Attendance(2, 0, 0, 0, 1, 0)
         assert sum(support(connection, TASK)) == 2
     with opened.writing() as connection:
-        assert tree.grow(connection, TASK, SigningKey(bytes(32)), now).size == 2  # one of them from before
+        assert tree.grow(connection, TASK, SigningKey(bytes(32))).size == 2  # one of them from before
     opened.close()
 
 

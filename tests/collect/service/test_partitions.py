@@ -100,7 +100,7 @@ def test_every_statement_of_a_task_reads_its_partitions_alone(opened: Database) 
     prepared(opened, PETS, CARS)
     take_part(opened, PETS, TOKENS[0])
     with opened.writing() as connection:
-        assert tree.grow(connection, PETS, SIGNING, 1.0).size == 1
+        assert tree.grow(connection, PETS, SIGNING).size == 1
         assert tree.receipt_of(connection, PETS, TOKENS[0]).head.size == 1
         store.invite(connection, PETS, TOKENS[0], time.time(), KEYS)
         with pytest.raises(Refused, match="no session yet"):
@@ -190,7 +190,7 @@ def test_of_sqlite_some_rows_at_a_time_are_removed_and_the_rest_after_a_restart(
         for token in TOKENS[:number]:
             take_part(opened, task, token)
     with opened.writing() as connection:
-        tree.grow(connection, PETS, SIGNING, 1.0)
+        tree.grow(connection, PETS, SIGNING)
     take_part(opened, PETS, TOKENS[4])
     tables = [*partitions.PARTITIONED, *partitions.RUNNING_SUMS]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from veridp.accounting.ledger import Ledger
 from veridp.budget import Deadline
@@ -83,7 +83,7 @@ def test_it_grows_by_what_was_decided_and_every_session_has_a_receipt(opened: Da
 
 def grown(database: Database) -> TreeHead:
     with database.writing() as connection:
-        return tree.grow(connection, TASK, KEY, NOW)
+        return tree.grow(connection, TASK, KEY, lambda: NOW)
 
 
 def of(entries: list[bytes]) -> Callable[[int, int], bytes]:
@@ -108,7 +108,7 @@ def test_a_new_key_signs_at_once(opened: Database) -> None:
     report(opened, range(2))
     grown(opened)
     with opened.writing() as connection:
-        found = tree.grow(connection, TASK, SigningKey(bytes([7]) * 32), NOW)
+        found = tree.grow(connection, TASK, SigningKey(bytes([7]) * 32), lambda: NOW)
     assert found.signed
     assert found.key != KEY.public
 
@@ -142,9 +142,26 @@ def test_heads_count_the_sessions_that_had_begun(opened: Database) -> None:
                 break
     for key in (KEY, SigningKey(bytes([1]) * 32)):  # a new key would sign that nobody had begun
         with opened.writing() as connection, pytest.raises(Refused, match="was deleted"):
-            tree.grow(connection, TASK, key, NOW)
+            tree.grow(connection, TASK, key)
     with opened.reading() as connection:
         assert tree.head_of(connection, TASK) == last
+
+
+def test_a_head_is_dated_after_the_sessions_that_it_counts(opened: Database) -> None:
+    """Its server may have waited for another one: a date from before would accuse both of dropping sessions."""
+    report(opened, range(1))
+    asked: list[str] = []
+    event.listen(opened.writer, "before_cursor_execute", lambda *found: asked.append(found[2]))
+
+    def clock() -> float:
+        asked.append("the time")
+        return NOW
+
+    with opened.writing() as connection:
+        assert tree.grow(connection, TASK, KEY, clock).time == NOW
+    read = [number for number, one in enumerate(asked) if "FROM tree_heads" in one or "CROSS JOIN tallies" in one]
+    assert len(read) == 2
+    assert max(read) < asked.index("the time")
 
 
 def test_a_server_that_drops_who_left_is_caught(opened: Database) -> None:

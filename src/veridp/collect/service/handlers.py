@@ -99,7 +99,7 @@ class Service:
         commit = await self._message(request, task, Commit)
         _check_task(task, commit)
         if not is_digest(task.verifier) and (task.name, token) not in self.cached.sessions:
-            # Who has no session must not have points checked, which takes milliseconds.
+            # Checking points takes milliseconds, so only tokens with a session may ask for it.
             before = await self._write(token, lambda connection: store.get_session(connection, task, token))
             self.cached.keep(task, token, before)
         await self.verifiers.check(task, commit)
@@ -161,7 +161,7 @@ class Service:
     async def _grow(self, task: Task) -> TreeHead:
         """The head with all decided sessions; those who ask at once share the work."""
         if task.name not in self.growing:
-            step = self._write(b"", lambda connection: tree.grow(connection, task, self.signing_key, time.time()))
+            step = self._write(b"", lambda connection: tree.grow(connection, task, self.signing_key))
             self.growing[task.name] = asyncio.ensure_future(step)
             self.growing[task.name].add_done_callback(lambda _: self.growing.pop(task.name))
         return await asyncio.shield(self.growing[task.name])
@@ -173,7 +173,7 @@ class Service:
             size = grown
 
     async def keep_log(self) -> None:
-        """Put decided sessions into the log every few seconds, for good, and count those that have begun."""
+        """Every few seconds, add decided sessions to the log and count those that have begun. Never returns."""
         waiting = under_way  # at first: a process that was killed may not have counted them
         while True:
             await asyncio.sleep(LOG_SECONDS)
@@ -350,11 +350,11 @@ class Service:
         return await self._timed(self.queue.do(key, step))
 
     async def _administer(self, step: Callable[[Connection], None]) -> None:
-        """Change a task. On PostgreSQL that may have to wait for others; on SQLite, the queue has its turn sooner."""
+        """Change a task: beside the queue on PostgreSQL, where it may wait for a lock; through it on SQLite."""
         await (self._apart(step) if self.database.writer.dialect.name == "postgresql" else self._write(b"", step))
 
     async def _apart(self, step: Callable[[Connection], None]) -> None:
-        """Do a step in a thread of its own, so that no client waits with it."""
+        """Do a step in a thread of its own, so that no client waits for it."""
 
         def run() -> None:
             with self.database.writing() as connection:
@@ -363,7 +363,7 @@ class Service:
         await self._timed(asyncio.to_thread(run))
 
     async def _timed(self, answer: Awaitable[R]) -> R:
-        """What the database answers, if it does in time; a step that is given up may still happen."""
+        """The database's answer, if it comes in time. A step that timed out may still be carried out later."""
         try:
             async with asyncio.timeout(self.settings.database_seconds):
                 return await answer
@@ -389,8 +389,8 @@ class Service:
     def _client(self, request: Request) -> bytes:
         """The hash of the client's token.
 
-        Who guesses tokens at an address keeps new clients there waiting, but not those whose sessions have begun: they
-        would be made to miss, and count as aborts.
+        An address that guesses tokens is limited for new clients, but not for those whose sessions have begun: they
+        would miss their deadline and count as aborts.
         """
         hashed = store.token_hash(_bearer(request))
         if (request.path_params["name"], hashed) not in self.cached.sessions:
@@ -399,9 +399,9 @@ class Service:
         return hashed
 
     def _administrator(self, request: Request, other: str = "") -> None:
-        """Refuse who has neither the admin token nor the other one.
+        """Refuse a request that has neither the admin token nor the other one.
 
-        The administrator has a limit of its own, whatever others do at the same address; who guesses has not.
+        The administrator has a limit of its own, so guesses from the same address cannot use it up.
         """
         found = _bearer(request).encode()
         good = [hmac.compare_digest(found, token.encode()) for token in (self.settings.admin_token, other) if token]
@@ -432,7 +432,7 @@ def _listed(connection: Connection) -> list[dict[str, Any]]:
 
 @contextmanager
 def _logged(what: str) -> Iterator[None]:
-    """Go on after any fault of what is tried again later."""
+    """Log any error instead of raising it: the step is tried again later."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
 """The server's secret keys, which are kept in files and never in the database.
 
 A nonce that is known before the commitment lets a client choose what is selected. So nonces are not stored before they
-are sent: they are derived from a key and the session. Who reads the database, or a backup of it, learns none.
+are sent: they are derived from a key and the session. Reading the database, or a backup of it, reveals none.
 Another key signs the heads of the logs.
 """
 

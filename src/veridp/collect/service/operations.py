@@ -361,7 +361,7 @@ class ImpatientProtocol(HttpToolsProtocol):
 
 @cache
 def most_connections() -> int:
-    """How many connections a process keeps: as many files as it may open, but for those that it needs itself."""
+    """How many connections a process keeps: the number of files it may open, less those that it needs itself."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,10 +1,10 @@
-"""Partitions of PostgreSQL: each task has its own of every table that grows with a collection.
+"""PostgreSQL partitions by task: each task has its own part of every table that grows with a collection.
 
-So the pages that a task's requests read depend on no other task, and deleting a task empties files instead of rows.
-SQLite has one table for all tasks, of which a deleted task leaves some rows at a time.
+The pages that a task's requests read therefore depend on no other task, and deleting a task truncates files instead of
+deleting rows. SQLite keeps all tasks in one table, from which the rows of a deleted task are removed a few at a time.
 
-Statements name the partition itself. Through the whole table they would need the task as a condition, of which
-PostgreSQL believes, until it has analysed the partition, that it selects few rows: it then reads all of them.
+Statements name the partition directly. A condition on the task would not do: until PostgreSQL has analysed a partition,
+it assumes that the condition selects few rows, and chooses a plan that reads all of them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from veridp.collect.service.schema import (
 PARTITIONED = (sessions, tokens, tree_nodes)  # in the order in which they are locked
 RUNNING_SUMS = (unlogged, tallies, under_way, supports)  # what changes with a session
 PAGE_FILL = {sessions.name: 30}  # per cent of a page that new rows take: sessions grow with each step
-LOCK_MS = 500  # that a change of a whole table waits for those who use it, and others behind it
-CLEAR_MS = 2000  # that a deletion waits for those who use its task; PostgreSQL ends an autovacuum for it after a second
+LOCK_MS = 500  # that a change of a whole table waits for its users; other statements queue behind it
+CLEAR_MS = 2000  # that a deletion waits for users of its task; PostgreSQL cancels an autovacuum for it after a second
 DELETED = select(tasks.c.name).where(tasks.c.deleted)
 ROWS_TOGETHER = 1000  # that are removed from SQLite in one transaction: clients wait for it, some 30 ms
 
@@ -42,7 +42,7 @@ log = logging.getLogger("veridp.collect")
 
 
 def partition_name(table: str, task: str) -> str:
-    """The name of the task's partition; names of tasks may be longer than PostgreSQL's."""
+    """The name of the task's partition: a digest, since the name of a task may exceed PostgreSQL's limit."""
     return f"{table}_{blake2b(task.encode(), digest_size=16, person=b'veridp partition').hexdigest()}"
 
 
@@ -52,12 +52,12 @@ def _partition(table: Table, task: str) -> Table:
 
 
 def part_of(connection: Connection, table: Table, task: str) -> Table:
-    """Where the task's rows are: a partition, or the table, in which others may be too."""
+    """The table that holds the task's rows: its partition, or on SQLite the table of all tasks."""
     return _partition(table, task) if connection.dialect.name == "postgresql" else table
 
 
 def within(connection: Connection, body: str, task: str) -> str:
-    """The statement with the places of the task's rows for `{sessions}` and `{tokens}`."""
+    """The statement with the tables that hold the task's rows in place of `{sessions}` and `{tokens}`."""
     return _within(body, task if connection.dialect.name == "postgresql" else None)
 
 
@@ -68,16 +68,16 @@ def _within(body: str, task: str | None) -> str:
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether a statement failed because its task was deleted meanwhile, and its partition dropped."""
+    """Whether a statement failed because its task was deleted and the partition dropped."""
     return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == "42P01"  # undefined_table
 
 
 def add_partitions(connection: Connection, task: str) -> None:
-    """Make the partitions of a new task.
+    """Create the partitions of a new task.
 
-    They are attached once they are complete: creating one in its place would wait for all who use the table, and keep
-    others waiting. Those who use it do not notice an attachment, which waits for nobody but who changes or analyses the
-    whole table; it is refused where that takes long.
+    Each is created as a table of its own and then attached. `CREATE TABLE ... PARTITION OF` would wait for all readers
+    and writers of the whole table and block later ones. Attaching waits only for statements that change or analyse the
+    whole table, and the task is refused if they take long.
     """
     if connection.dialect.name != "postgresql":
         return
@@ -90,20 +90,20 @@ def add_partitions(connection: Connection, task: str) -> None:
 
 
 def clear(connection: Connection, task: str) -> None:
-    """Remove what clients sent to a task, refused where somebody reads it for long; of SQLite, `drop_some` does it."""
+    """Delete what clients sent to a task; refused while somebody reads it. On SQLite, `drop_some` does this."""
     if connection.dialect.name != "postgresql":
         return
     in_use = f"the task {task!r} is in use; try again when exports and backups have ended"
     with _refused_if_locked(connection, CLEAR_MS, in_use):
         connection.execute(text(f"TRUNCATE {_partitions(task)}"))
-    for table in RUNNING_SUMS:  # last: who changes a session adds to its sums before others may go on
+    for table in RUNNING_SUMS:  # last: a transaction that changed a session has added to the sums before it let go
         connection.execute(delete(table).where(table.c.task == task))
 
 
 def drop_some(connection: Connection) -> bool:
-    """Remove some rows of deleted tasks from SQLite; whether there were any.
+    """Remove some rows of deleted tasks from SQLite; returns whether there were any.
 
-    Sums are last: a session that was under way may change them as long as it is there.
+    Sums go last: a session under way may still add to them until its row is removed.
     """
     row: ColumnElement[int] = literal_column("rowid")
     for table in (*PARTITIONED, *RUNNING_SUMS):
@@ -114,15 +114,18 @@ def drop_some(connection: Connection) -> bool:
 
 
 def hold(connection: Connection, task: str) -> None:
-    """Keep the task's rows until the transaction ends; before anything else in it, as a snapshot would not."""
+    """Prevent the task's deletion until the transaction ends.
+
+    To be called before the transaction's snapshot is taken: a snapshot does not protect rows from `TRUNCATE`.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"LOCK TABLE {_partitions(task)} IN ACCESS SHARE MODE"))
 
 
 def drop_deleted(engine: Engine) -> None:
-    """Drop the empty partitions of deleted tasks; a whole table that is being read keeps its own until the next time.
+    """Drop the empty partitions of deleted tasks, except those of a whole table that is being read.
 
-    Each is a transaction of its own, which locks one table alone, and so is never part of a deadlock.
+    Each is dropped in its own transaction, which locks one table only and so cannot take part in a deadlock.
     """
     if engine.dialect.name != "postgresql":
         return
@@ -144,7 +147,7 @@ def drop_deleted(engine: Engine) -> None:
 
 @contextmanager
 def _refused_if_locked(connection: Connection, most_ms: int, found: str) -> Iterator[None]:
-    """Refuse, for this reason, what waits longer than that for a lock."""
+    """Refuse a statement that waits longer than this for a lock."""
     try:
         connection.execute(text(f"SET LOCAL lock_timeout = {most_ms}"))
         yield

@@ -10,7 +10,8 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Insert, Row, Table
+from sqlalchemy.dialects import postgresql, sqlite
 
 MOST_PARAMETERS = 32_000  # of a statement of SQLite
 
@@ -69,7 +70,7 @@ def execute_together(connection: Connection, changes: Sequence[RowChange]) -> Se
 
 @lru_cache(maxsize=64)
 def _in_turn(changes: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]) -> str:
-    """The changes but for the last as common table expressions, which PostgreSQL executes once each."""
+    """One statement: all changes except the last as common table expressions, which PostgreSQL executes once each."""
     parts = []
     for number, (body, columns) in enumerate(changes):
         given, last = f"given_{number}", number == len(changes) - 1
@@ -94,6 +95,13 @@ def _table(names: tuple[str, ...], kinds: tuple[str, ...]) -> str:
 def _from_values(body: str, names: tuple[str, ...], count: int) -> str:
     row = f"({', '.join('?' * len(names))})"
     return f"WITH given ({', '.join(names)}) AS (VALUES {', '.join([row] * count)}) {body}"
+
+
+def insert_if_new(connection: Connection, table: Table) -> Insert:
+    """An insertion that does nothing if the row exists."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    found: Insert = dialect.insert(table).on_conflict_do_nothing()
+    return found
 
 
 # -------------------------------------------------------------------------------------------------------------- arrays

@@ -13,7 +13,6 @@ from typing import Generic, TypeVar
 import msgpack
 from sqlalchemy import (
     Connection,
-    Insert,
     Row,
     Select,
     Table,
@@ -21,7 +20,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from veridp.collect.messages import (
     SESSION_BYTES,
@@ -38,7 +36,7 @@ from veridp.collect.messages import (
 from veridp.collect.service.database import tally_of
 from veridp.collect.service.keys import NonceKeys
 from veridp.collect.service.partitions import add_partitions, clear, part_of, within
-from veridp.collect.service.rows import Columns, execute
+from veridp.collect.service.rows import Columns, execute, insert_if_new
 from veridp.collect.service.schema import sessions, tasks, tokens
 from veridp.collect.task import Checks, Session, SessionStage, Task
 
@@ -411,10 +409,3 @@ def _document(connection: Connection, name: str, *, for_share: bool = False, for
         raise was_deleted(name)
     document: str = found.document
     return document
-
-
-def insert_if_new(connection: Connection, table: Table) -> Insert:
-    """An insertion that does nothing where the row is there: both databases say it alike."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    found: Insert = dialect.insert(table).on_conflict_do_nothing()
-    return found

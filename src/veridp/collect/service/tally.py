@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from veridp.collect.estimate import Attendance
 from veridp.collect.receipts import StepCounts
-from veridp.collect.service.rows import Columns, RowChange, execute, execute_together
+from veridp.collect.service.rows import Columns, RowChange, execute, execute_together, insert_if_new
 from veridp.collect.service.schema import supports, under_way
 from veridp.collect.task import Session, SessionStage, Task
 
@@ -131,9 +130,8 @@ def _add_support(connection: Connection, task: str, shard: int, found: NDArray[n
     locked = select(supports.c.sums).where(here).with_for_update()
     before = connection.execute(locked).scalar_one_or_none()
     if before is None:  # if another process makes the row at the same time, one of the two waits
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
         row = {"task": task, "shard": shard, "sums": bytes(found.nbytes)}
-        connection.execute(dialect.insert(supports).on_conflict_do_nothing(), row)
+        connection.execute(insert_if_new(connection, supports), row)
         before = connection.execute(locked).scalar_one()
     after = _added(before, found)
     connection.execute(supports.update().where(here).values(sums=after))
@@ -164,7 +162,7 @@ WHERE under_way.task = given.task AND under_way.expires > given.moment GROUP BY 
 
 
 def steps_of(connection: Connection, task: Task) -> StepCounts:
-    """How many sessions of the task had begun, and had a challenge; no fewer than at any time before."""
+    """How many sessions of the task began, and how many got a challenge; these numbers never decrease."""
     rows = execute(connection, _STEPS, _OF_TASK, [(task.name, 0)])
     steps: dict[str, int] = {row.step: int(row.sessions) for row in rows}
     return StepCounts(steps.get(SessionStage.INVITED, 0), steps.get(SessionStage.CHALLENGED, 0))
@@ -176,7 +174,7 @@ def standing(connection: Connection, task: Task, now: float) -> TaskCounts:
 
 
 def standings(connection: Connection, tasks: Sequence[Task], now: float) -> dict[str, TaskCounts]:
-    """How each of the tasks stands, from running sums alone: two statements, however many tasks there are."""
+    """How each of the tasks stands, from running sums alone: two statements for any number of tasks."""
     given = [(task.name, int(now)) for task in tasks]  # sessions expire at whole seconds
     steps: dict[str, dict[str, int]] = defaultdict(dict)
     for row in execute(connection, _STEPS, _OF_TASK, given):

@@ -1,15 +1,15 @@
-"""The Merkle tree of a task's decided sessions: grown in the database, and its head signed with how many had begun.
+"""The Merkle tree of a task's decided sessions, kept in the database. Its signed head also counts sessions that began.
 
-A session gets its place when the tree grows, which is when somebody asks for a receipt, and every few seconds. What is
-read for it does not depend on how many sessions there are: nodes are kept from `TILE` levels above the leaves on, and
-those below are computed from the sessions of one tile.
+A session gets its place when the tree grows: every few seconds, and when a client asks for a receipt. How much is read
+for this does not depend on the number of sessions: nodes are stored from `TILE` levels above the leaves on, and those
+below are computed from the sessions of one tile.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 
 import msgpack
@@ -21,9 +21,9 @@ from veridp.collect.messages import Reason, Refused, SessionVerdict, encode
 from veridp.collect.receipts import Receipt, TreeHead, packed_entry
 from veridp.collect.service.keys import SigningKey
 from veridp.collect.service.partitions import hold, is_missing, part_of, within
-from veridp.collect.service.rows import Columns, execute
+from veridp.collect.service.rows import Columns, execute, insert_if_new
 from veridp.collect.service.schema import sessions, tasks, tree_heads, tree_nodes, unlogged
-from veridp.collect.service.store import all_sessions, all_tokens, get_task, insert_if_new, was_deleted
+from veridp.collect.service.store import all_sessions, all_tokens, get_task, was_deleted
 from veridp.collect.service.tally import steps_of
 from veridp.collect.task import Task
 from veridp.collect.transcript import written
@@ -46,11 +46,12 @@ def tasks_to_log(connection: Connection, waiting: Table) -> list[str]:
     return list(connection.execute(kept).scalars())
 
 
-def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> TreeHead:
-    """The head of the tree with the decided sessions that had no place, some at a time; within a transaction.
+def grow(connection: Connection, task: Task, key: SigningKey, clock: Callable[[], float] = time.time) -> TreeHead:
+    """Append decided sessions to the tree, at most `MOST_TOGETHER` of them, and return its head.
 
-    A head is signed where there are such sessions, or where more have begun or have a challenge. Refused where the task
-    was deleted: its last head stays what it was.
+    A new head is signed if there are such sessions, or if more sessions began or got a challenge since the last one.
+    Refused if the task was deleted, so that its last head stays. The clock is read last: this may have waited for
+    another server, and the head must not be dated before sessions that it counts.
     """
     connection.execute(insert_if_new(connection, tree_heads), {"task": task.name, "head": ""})
     mine = tree_heads.c.task == task.name
@@ -65,7 +66,7 @@ def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> Tre
     table = part_of(connection, sessions, task.name)
     decided = select(table).join_from(waiting, table, table.c.id == waiting.c.id)
     rows = connection.execute(decided.order_by(table.c.id)).all()
-    counts = steps_of(connection, task)  # after the rows, so that they are among them
+    counts = steps_of(connection, task)  # read after the rows, so that it includes them
     counted = before is not None and before.counts is not None and before.counts.covers(counts)
     if before is not None and counted and not rows and before.key == key.public:
         return before
@@ -78,14 +79,14 @@ def grow(connection: Connection, task: Task, key: SigningKey, now: float) -> Tre
     nodes = _TreeNodes(connection, task)
     nodes.complete(start, start + len(rows))
     size = start + len(rows)
-    head = key.sign(TreeHead(task.digest, size, int(now), root_of(size, nodes), key.public, counts=counts))
+    head = key.sign(TreeHead(task.digest, size, int(clock()), root_of(size, nodes), key.public, counts=counts))
     text = json.dumps(head.to_document(), sort_keys=True)
     connection.execute(update(tree_heads).where(mine).values(head=text))
     return head
 
 
 def _entry_of(task: Task, row: Row[tuple[object, ...]]) -> bytes:
-    """The entry of a decided session as it is stored: its opening is hashed as it was sent, and not read."""
+    """The entry of a decided session, from its row; the opening is hashed as it was sent, without decoding it."""
     accepted, outputs = row.stage == "accepted", tuple(msgpack.unpackb(row.outputs))
     verdict = encode(SessionVerdict(task.digest, bytes(row.id), accepted, row.reason, outputs))
     opening = sha256(row.opening).digest()
@@ -99,7 +100,7 @@ def head_of(connection: Connection, task: Task) -> TreeHead | None:
 
 
 def receipt_of(connection: Connection, task: Task, token: bytes) -> Receipt:
-    """The receipt of the token's session; refused where it is not decided, or has no place yet."""
+    """The receipt of the token's session; refused if the session is not decided or has no place yet."""
     table = part_of(connection, sessions, task.name)
     mine = (table.c.task == task.name) & (table.c.token == token)
     row = connection.execute(select(table.c.stage, table.c.position).where(mine)).one_or_none()
@@ -113,7 +114,7 @@ def receipt_of(connection: Connection, task: Task, token: bytes) -> Receipt:
 
 
 def consistency_of(connection: Connection, task: Task, first: int, second: int) -> list[bytes]:
-    """What shows that the tree of the second size begins with that of the first."""
+    """The proof that the tree of the second size begins with that of the first."""
     head = head_of(connection, task)
     if not 0 < first <= second <= (0 if head is None else head.size):
         raise Refused(Reason.MALFORMED, "give sizes that the log has had, the smaller one first, and at least 1")
@@ -121,13 +122,13 @@ def consistency_of(connection: Connection, task: Task, first: int, second: int) 
 
 
 def log_of(connection: Connection, name: str) -> Iterator[bytes]:
-    """The log of a task in pieces; nobody can delete the task before the transaction ends."""
+    """The log of a task in pieces; the task cannot be deleted before the transaction ends."""
     try:
         hold(connection, name)
     except DBAPIError as error:
         if not is_missing(error):
             raise
-        connection.rollback()  # there is no such task, or no longer
+        connection.rollback()  # the task does not exist or was deleted: `get_task` says which
     task = get_task(connection, name)
     parts = all_sessions(connection, task), all_tokens(connection, task)
     return written(task, int(time.time()), *parts, head=head_of(connection, task))
