@@ -166,7 +166,7 @@ def list_tasks(
     from rich.table import Table
 
     with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
-        found = asked.ask("GET", "/tasks").json()["tasks"]
+        found = asked.document("/tasks")["tasks"]
     if as_json:
         show_json("collect tasks", *({"target": each["task"], **each} for each in found))
         return 0
@@ -207,7 +207,7 @@ def extend_task(
     """
     need_extra()
     with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
-        known = {each["task"]: each["closes"] for each in asked.ask("GET", "/tasks").json()["tasks"]}
+        known = {each["task"]: each["closes"] for each in asked.document("/tasks")["tasks"]}
         if name in known and until <= known[name]:
             raise BadInput(
                 f"the task {name!r} is open until {known[name]} already; give a later time, or close it --at"
@@ -292,7 +292,7 @@ def show_estimate(
         status = _status_at(str(database), name, confidence)
     else:
         with _server(server, token_file, ADMIN_VARIABLE, authorities) as asked:
-            status = asked.ask("GET", f"/tasks/{name}/status?confidence={confidence}").json()
+            status = asked.document(f"/tasks/{name}/status?confidence={confidence}")
     show_status(status, as_json)
     return HOLDS if status["estimate"] is not None else FAILS
 

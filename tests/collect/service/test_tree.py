@@ -28,6 +28,7 @@ from veridp.collect.service.http_client import Server, fetch_receipt, join, newe
 from veridp.collect.service.keys import NonceKeys, SigningKey
 from veridp.collect.service.partitions import drop_some
 from veridp.collect.transcript import Audit, audit
+from veridp.errors import BadInput
 
 TASK = Task("pets", "vgrr", 1.0, items=("cat", "dog", "fox"), minimum_batch=1)
 ADMIN = "an admin token of the tests"
@@ -245,6 +246,27 @@ def test_a_server_that_rewrites_its_log_is_caught(
         status, found = veridp("verify-log", log, *evidence)
         assert status == 1
         assert "removed" in found
+
+
+def test_a_server_that_answers_nonsense_is_named() -> None:
+    """Whatever it sends in the place of a path, or of a JSON document: it is refused, and nothing else goes wrong."""
+    first, second = (KEY.sign(TreeHead(TASK.digest, n, n, bytes(32), KEY.public)) for n in (1, 2))
+    answers = {"head": json.dumps(second.to_document())}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, text=answers[request.url.path.rpartition("/")[2]])
+
+    with Server("http://test", "", Deadline(60.0)) as asked:
+        asked._http.close()
+        asked._http = httpx.Client(base_url="http://test", transport=httpx.MockTransport(answer))
+        for nonsense in ("{}", "5", '{"path": 5}', '{"path": [7]}', '{"path": ["no digits"]}', '{"path": ["00"]}'):
+            answers["consistency"] = nonsense
+            with pytest.raises(Refused) as refused:
+                newest_head(asked, TASK, first)
+            assert refused.value.reason == Reason.BROKEN_PROMISE
+        answers["head"] = "<p>not found</p>"
+        with pytest.raises(BadInput, match="is it a server of veridp collect"):
+            newest_head(asked, TASK, first)
 
 
 def rewrite(url: str, session: bytes) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -93,6 +93,14 @@ class Server:
                 raise BadInput(f"{self.url} is not available: {trouble}; try again later, nothing is lost")
             time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not come back together
             wait = min(2 * wait, 5.0)
+
+    def document(self, path: str) -> Any:
+        """The JSON document at this path."""
+        answer = self.ask("GET", path)
+        try:
+            return answer.json()
+        except ValueError:
+            raise _not_of_collect(answer) from None
 
     def pieces(self, path: str) -> Iterator[bytes]:
         """A long answer, piece by piece."""
@@ -205,7 +213,7 @@ def fetch_receipt(server: Server, task: Task, client: Client) -> Receipt:
     """The receipt of the client's decided session, kept beside the verdict; refused where it is not one for it."""
     if client.record.receipt:
         return Receipt.from_json(client.record.receipt)
-    receipt = Receipt.from_document(server.ask("GET", f"/tasks/{quote(task.name, safe='')}/receipt").json())
+    receipt = Receipt.from_document(server.document(f"/tasks/{quote(task.name, safe='')}/receipt"))
     if not receipt.shows(client.record):
         raise Refused(Reason.BROKEN_PROMISE, "the receipt is not one for this session; show it to the auditors")
     client.keep_receipt(receipt.to_json().encode())
@@ -215,15 +223,18 @@ def fetch_receipt(server: Server, task: Task, client: Client) -> Receipt:
 def newest_head(server: Server, task: Task, earlier: TreeHead | None = None) -> TreeHead:
     """The newest head of a task's log; refused where it is not a continuation of the earlier one."""
     path = f"/tasks/{quote(task.name, safe='')}"
-    head = TreeHead.from_document(server.ask("GET", f"{path}/head").json())
+    head = TreeHead.from_document(server.document(f"{path}/head"))
     if head.task != task.digest:
         raise Refused(Reason.WRONG_TASK, "the head is that of another task")
     if earlier is not None:
         steps: list[bytes] = []
         if 0 < earlier.size < head.size:
             sizes = f"first={earlier.size}&second={head.size}"
-            found = server.ask("GET", f"{path}/consistency?{sizes}").json()
-            steps = [bytes.fromhex(step) for step in found["path"]]
+            found = server.document(f"{path}/consistency?{sizes}")
+            try:
+                steps = [bytes.fromhex(step) for step in found["path"]]
+            except (KeyError, TypeError, ValueError):
+                raise Refused(Reason.BROKEN_PROMISE, "what should show that the log continues is malformed") from None
         if fault := head.follows(earlier, steps):
             raise Refused(Reason.BROKEN_PROMISE, fault)
     return head
@@ -236,7 +247,11 @@ def _checked(answer: httpx.Response) -> httpx.Response:
         found = json.loads(answer.content)
         raise Refused(Reason(found["reason"]), str(found["message"]))
     except (ValueError, KeyError, TypeError):
-        raise BadInput(f"{answer.url} answers {answer.status_code}; is it a server of veridp collect?") from None
+        raise _not_of_collect(answer) from None
+
+
+def _not_of_collect(answer: httpx.Response) -> BadInput:
+    return BadInput(f"{answer.url} answers {answer.status_code}; is it a server of veridp collect?")
 
 
 # --------------------------------------------------------------------------------------------------------------- crowd
