@@ -219,7 +219,8 @@ class ShiftLoss:
     """A bound on the privacy loss of a shift: but for events of probability `lost` it is at most `pure`, plus a number
     that is normal with mean μ²/2 and variance μ², where `squared` is μ².
 
-    Losses of independent noise add up, and so do all three: the sum of normal numbers is such a number again.
+    Losses of independent noise add up, and so do the first two: the sum of normal numbers is such a number again. The
+    events are independent as well, so that none happens with the product of the probabilities that each does not.
     """
 
     pure: Fraction = Fraction(0)
@@ -227,7 +228,8 @@ class ShiftLoss:
     lost: Fraction = Fraction(0)
 
     def __add__(self, other: ShiftLoss) -> ShiftLoss:
-        return ShiftLoss(self.pure + other.pure, self.squared + other.squared, self.lost + other.lost)
+        lost = self.lost + other.lost - self.lost * other.lost
+        return ShiftLoss(self.pure + other.pure, self.squared + other.squared, lost)
 
     def or_more(self, other: ShiftLoss) -> ShiftLoss:
         """A bound on both."""

@@ -60,6 +60,24 @@ def test_a_tiny_delta_keeps_its_digits_from_below_and_from_above() -> None:
     assert CellProduct([cells_of(part, 10**9) for part in finite]).delta(28.0).upper == 0.0
 
 
+def test_losses_that_are_evenly_spaced_are_on_the_lattice() -> None:
+    """As those of integer noise: the spacings of the parts are multiples of the least, and need not begin alike."""
+    places = np.arange(-12, 13)
+    parts = []
+    for spacing, first in ((0.37, 0.21), (0.74, -0.1)):
+        losses = first + spacing * places
+        right = np.exp(-(places**2) / 20)
+        parts.append(Cells(right * np.exp(losses), right, losses))
+    masses = [part.left / part.left.sum() for part in parts]
+    bounds = CellProduct([Cells(m, m * np.exp(-p.largest), p.largest) for m, p in zip(masses, parts, strict=True)])
+    total, weight = np.add.outer(parts[0].largest, parts[1].largest), np.multiply.outer(*masses)
+    for epsilon in (0.0, 1.0, 3.0, 9.5):
+        true = float((weight * np.maximum(-np.expm1(epsilon - total), 0)).sum())
+        found = bounds.delta(epsilon)
+        assert found.lower == pytest.approx(true, rel=1e-9)
+        assert found.upper == pytest.approx(true, rel=1e-9)
+
+
 def test_a_part_without_probability_leaves_no_delta() -> None:
     bounds = CellProduct([cells_of([(0, 1)], 1), cells_of([(1, 0)], 1)]).delta(0.0)
     assert bounds.lower == bounds.upper == 0.0

@@ -114,14 +114,16 @@ class Price:
 @dataclass(frozen=True)
 class LossBound:
     """What bounds the privacy loss of a shift: but for events of probability `lost` it is at most `pure`, plus a number
-    that is normal with mean μ²/2 and variance μ², where `squared` is μ². Losses of independent noise add up."""
+    that is normal with mean μ²/2 and variance μ², where `squared` is μ². Losses of independent noise add up; its events
+    are independent too, so that they are avoided together with the product of their probabilities to be avoided."""
 
     pure: Fraction = Fraction(0)
     squared: Fraction = Fraction(0)
     lost: Fraction = Fraction(0)
 
     def __add__(self, other: LossBound) -> LossBound:
-        return LossBound(self.pure + other.pure, self.squared + other.squared, self.lost + other.lost)
+        lost = self.lost + other.lost - self.lost * other.lost
+        return LossBound(self.pure + other.pure, self.squared + other.squared, lost)
 
     def or_more(self, other: LossBound) -> LossBound:
         """A bound on both."""

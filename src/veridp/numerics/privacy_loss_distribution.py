@@ -42,6 +42,9 @@ BLOCK = 512  # losses whose exponentials differ from those of another block by a
 MAX_KEPT_TILTS = 8  # of a sum
 LEVELS = 1 << 15  # of the lattice on which cells are put, over the range of the total loss
 LEVEL_TOLERANCE = 1e-6  # of a step: a loss this close to a level is there up to rounding
+EVENLY = 1e-9  # how far losses that are evenly spaced may be off, absolutely and in units of their spacing
+UNLIKELY = 1e-13  # cells of less, as a share, need not be evenly spaced
+FINER = 4.0  # by how much evenly spaced losses may be closer than the levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,8 +419,11 @@ class CellProduct:
 
     def __init__(self, parts: Sequence[Cells]) -> None:
         self.totals = [float(part.left.sum()) for part in parts]
-        step = 2 * sum(_span(part) for part in parts) / LEVELS or 1.0
-        self.lower, self.upper = (LossSum([_rounded(part, step, up=up) for part in parts]) for up in (False, True))
+        step, offsets = _shared_lattice(parts, 2 * sum(_span(part) for part in parts) / LEVELS or 1.0)
+        placed = list(zip(parts, offsets, strict=True))
+        self.lower, self.upper = (
+            LossSum([_rounded(part, offset, step, up=up) for part, offset in placed]) for up in (False, True)
+        )
 
     def delta(self, epsilon: float) -> Interval:
         """Bounds on ∫ max(0, p - e^ε q)."""
@@ -441,14 +447,42 @@ def _average(part: Cells) -> Array:
         return np.where(part.left > 0, np.log(part.left) - np.log(part.right), -np.inf)
 
 
-def _rounded(part: Cells, step: float, up: bool) -> LossLattice:
+def _shared_lattice(parts: Sequence[Cells], step: float) -> tuple[float, list[float]]:
+    """A step of up to so much, and a loss of each part to count from.
+
+    Where the losses of all parts are evenly spaced, as those of integer noise, they are on the lattice themselves.
+    """
+    spaced = [_spacing(part) for part in parts]
+    known = [each for each in spaced if each is not None]
+    least = min((spacing for _, spacing in known), default=0.0)
+    ratios = np.array([spacing for _, spacing in known]) / (least or 1.0)
+    if len(known) < len(parts) or least < step / FINER or np.any(np.abs(ratios - np.rint(ratios)) > EVENLY):
+        return step, [0.0] * len(parts)
+    return least / math.ceil(least / step), [first for first, _ in known]
+
+
+def _spacing(part: Cells) -> tuple[float, float] | None:
+    """The least likely loss and how far apart these are, where each cell has one and they are evenly spaced."""
+    average = _average(part)
+    likely = np.isfinite(average) & (part.left > UNLIKELY * part.left.sum())
+    losses = np.sort(average[likely])
+    gaps = np.diff(losses)
+    gaps = gaps[gaps > EVENLY]
+    if not len(gaps) or np.any(part.largest[likely] - average[likely] > EVENLY):
+        return None
+    spacing = (losses[-1] - losses[0]) / round((losses[-1] - losses[0]) / gaps.min())
+    places = (losses - losses[0]) / spacing
+    return (float(losses[0]), float(spacing)) if np.all(np.abs(places - np.rint(places)) <= EVENLY) else None
+
+
+def _rounded(part: Cells, offset: float, step: float, up: bool) -> LossLattice:
     """The part, of a total probability of 1, with its losses rounded up or down to levels."""
     losses = part.largest if up else _average(part)
     infinite = np.isposinf(losses)
     seen = (part.left > 0) & ~infinite
     slack = -LEVEL_TOLERANCE if up else LEVEL_TOLERANCE
-    places = (np.ceil if up else np.floor)(np.where(seen, losses, 0.0) / step + slack).astype(int)
+    places = (np.ceil if up else np.floor)((np.where(seen, losses, offset) - offset) / step + slack).astype(int)
     first = int(places[seen].min()) if seen.any() else 0
     shares = part.left / (part.left.sum() or 1.0)
     masses = np.asarray(np.bincount(places[seen] - first, weights=shares[seen], minlength=1), dtype=float)
-    return LossLattice(0.0, first, masses, step, 1, float(shares[infinite].sum()))
+    return LossLattice(offset, first, masses, step, 1, float(shares[infinite].sum()))

@@ -55,6 +55,35 @@ def test_truncated_laplace_noise_has_its_epsilon_and_delta(at: float) -> None:
         assert comparison.delta(epsilon) == pytest.approx(above / -math.expm1(-CUT_OFF) * succeeds, rel=1e-11)
 
 
+def redrawn_vector(rng: Any, data: Any) -> Any:
+    """The same noise on every number, drawn again until it is within the cut-off."""
+    found = []
+    for value in data:
+        while True:
+            noise = rng.laplace(scale=1 / EPSILON)
+            if abs(noise) <= CUT_OFF:
+                break
+        found.append(value + noise)
+    return found
+
+
+def test_truncated_noise_on_several_numbers_is_taken_apart() -> None:
+    """`abs` asks for the sign of each draw: its four ways through the code are one way to the output."""
+    single = compare(redrawn_vector, [0.0], [1.0])
+    one, both = (compare(redrawn_vector, [0.0, 0.0], moved) for moved in ([1.0, 0.0], [1.0, 1.0]))
+    for epsilon in (0.0, 0.5, EPSILON):
+        assert one.delta(epsilon) == pytest.approx(single.delta(epsilon), rel=1e-11)
+    step = 0.01
+    at = np.arange(-CUT_OFF - 1, CUT_OFF + 2, step) + step / 2
+    sides = [np.where(abs(at - x) <= CUT_OFF, np.exp(-abs(at - x)), 0.0) for x in (0, 1)]
+    left, right = (np.outer(side, side) / side.sum() ** 2 for side in sides)
+    for epsilon in (0.0, 1.0):
+        summed = np.maximum(left - math.exp(epsilon) * right, 0).sum()
+        assert both.delta(epsilon) == pytest.approx(summed, abs=2e-3)
+    bounds = both.delta_bounds(2 * EPSILON)  # no finite loss is larger
+    assert bounds.lower - 1e-12 <= 1 - (1 - DELTA) ** 2 <= bounds.upper <= bounds.lower + 2e-5
+
+
 def by_inversion(rng: Any, data: Any) -> Any:
     uniform = rng.random() - 0.5
     return data[0] - np.sign(uniform) * np.log(1 - 2 * abs(uniform) * -math.expm1(-CUT_OFF))

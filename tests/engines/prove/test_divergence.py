@@ -279,6 +279,22 @@ def test_uniform_noise_is_left_with_the_probability_that_is_its_delta():
     assert math.isinf(prove(released, 1, delta=0.0999).epsilon)
 
 
+@pytest.mark.parametrize("size", [2, 5])
+def test_independent_noise_stays_in_its_support_together(size):
+    """Boxes of uniform noise that are moved along every side by a tenth of it have 0.9^n of themselves in common."""
+
+    def released(rng, data):
+        return [value + rng.uniform(-5, 5) for value in data]
+
+    apart = float(1 - Fraction(9, 10) ** size)
+    proof = prove(released, size, delta=apart * (1 + 1e-12), adjacency="linf")
+    assert proof.epsilon == 0.0
+    assert proof.delta(0.0) == pytest.approx(apart, rel=1e-14)
+    assert check(proof.certificate).verified
+    assert not check({**proof.certificate, "delta": str(1 - Fraction(9, 10) ** size - Fraction(1, 10**9))}).verified
+    assert compare(released, [0.0] * size, [1.0] * size).delta(0.0) == pytest.approx(apart, rel=1e-9)
+
+
 def test_kinds_of_noise_are_bounded_together():
     proof = prove(two_kinds_of_noise, 2, delta=1e-5)
     composed = Sequential((Leaf.laplace(scale=2.0), Leaf.gaussian(scale=3.0)))

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from veridp.engines.exact.pieces import ClassKey, DistributionPiece, combined, numbers_of
+from veridp.engines.exact.pieces import ClassKey, DistributionPiece, combined, expression_key, numbers_of
 from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.feasibility import has_room
 from veridp.kernel.output import Slot, is_finite_number, leaf_key
-from veridp.kernel.symbols import Relation
+from veridp.kernel.retries import ends_of
+from veridp.kernel.symbols import Noise, Relation
 
 Classes = dict[ClassKey, list[DistributionPiece]]
 
@@ -33,7 +34,48 @@ def without_overlap(classes: Mapping[ClassKey, list[DistributionPiece]], known: 
             fixed = _fixed(key, other)
             if fixed:
                 _move(found, key, other, fixed)
-    return {key: pieces for key, pieces in found.items() if pieces}
+    return {key: _adjoined(pieces) if key.free else pieces for key, pieces in found.items() if pieces}
+
+
+def _adjoined(pieces: Sequence[DistributionPiece]) -> list[DistributionPiece]:
+    """The pieces, of which some are made one where they differ in the interval that one noise lies in alone."""
+    found = list(pieces)
+    for noise in dict.fromkeys(noise for piece in pieces for noise in piece.noises) if len(pieces) > 1 else ():
+        if noise.distribution.integer:
+            continue
+        alike: dict[object, list[DistributionPiece]] = {}
+        for piece in found:
+            rest = frozenset((c.relation, expression_key(c.slack)) for c in piece.conditions if not _is_on(c, noise))
+            alike.setdefault((piece.weight, rest, tuple(map(expression_key, piece.numbers))), []).append(piece)
+        found = [each for group in alike.values() for each in _intervals_joined(group, noise)]
+    return found
+
+
+def _intervals_joined(pieces: Sequence[DistributionPiece], noise: Noise) -> list[DistributionPiece]:
+    """Pieces that are the same but for the interval of this noise: those whose intervals adjoin as one."""
+    if len(pieces) == 1:
+        return [*pieces]
+    ends = [ends_of(noise, [c for c in piece.conditions if _is_on(c, noise)]) for piece in pieces]
+    rest = tuple(c for c in pieces[0].conditions if not _is_on(c, noise))
+    found: list[tuple[Fraction | None, Fraction | None]] = []
+    for low, high in sorted(ends, key=lambda each: (each[0] is not None, each[0] or 0)):
+        if found and low is not None and found[-1][1] == low:
+            found[-1] = found[-1][0], high
+        else:
+            found.append((low, high))
+    if len(found) == len(pieces):
+        return [*pieces]
+    bounds = [
+        [Condition(Affine(exact(-sign * end), {noise: sign}), Relation.AT_LEAST) for end, sign in sides if end is not None]
+        for sides in (((low, 1), (high, -1)) for low, high in found)
+    ]
+    return [DistributionPiece(pieces[0].weight, (*rest, *each), pieces[0].numbers) for each in bounds]
+
+
+def _is_on(condition: Condition, noise: Noise) -> bool:
+    """Whether it leaves the noise, alone, on one side of a number."""
+    slack, sided = condition.slack, condition.relation in (Relation.AT_LEAST, Relation.ABOVE)
+    return sided and not slack.functions and slack.terms.keys() == {noise}
 
 
 def check_disjoint(left: Classes, right: Classes) -> None:

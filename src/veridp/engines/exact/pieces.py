@@ -55,12 +55,12 @@ class DistributionPiece:
         """What tells it from other pieces: equal pieces have equal keys."""
         return (
             self.weight,
-            tuple((c.relation, _expression_key(c.slack)) for c in self.conditions),
-            tuple(_expression_key(number) for number in self.numbers),
+            tuple((c.relation, expression_key(c.slack)) for c in self.conditions),
+            tuple(expression_key(number) for number in self.numbers),
         )
 
 
-def _expression_key(expression: Affine) -> object:
+def expression_key(expression: Affine) -> object:
     return expression.constant, tuple(sorted(expression.terms.items(), key=itemgetter(0)))
 
 

@@ -1,6 +1,6 @@
 """How far the noise of a shift moves over all differences of a polytope, and bounds on what that loses.
 
-Each part of a bound is convex in the moves, so it is largest at a corner.
+Each part of a bound is largest at a corner, as `veridp_check.divergence_checker` argues.
 """
 
 from __future__ import annotations
