@@ -88,6 +88,7 @@ PRODUCT = PureFunction("(·) * (·)", partial(_plainly, np.multiply), countable=
 QUOTIENT = PureFunction("(·) / (·)", partial(_plainly, np.divide), countable=True)
 POWER = PureFunction("(·) ** (·)", partial(_plainly, np.power))
 ARCTAN2 = PureFunction("arctan2(·, ·)", partial(_plainly, np.arctan2))
+LOGADDEXP = PureFunction("logaddexp(·, ·)", partial(_plainly, np.logaddexp))
 
 
 def _norm(*values: Any) -> Any:

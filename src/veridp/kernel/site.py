@@ -163,8 +163,7 @@ def traced() -> Iterator[Trace]:
 
 
 def _is_users(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    return not is_inner(frame) and not any(library in file for library in LIBRARIES)
+    return not is_inner(frame) and is_users_code(frame.f_code.co_filename)
 
 
 def _starts(code: CodeType) -> frozenset[int]:
