@@ -163,7 +163,8 @@ def traced() -> Iterator[Trace]:
 
 
 def _is_users(frame: FrameType) -> bool:
-    return not is_inner(frame) and is_users_code(frame.f_code.co_filename)
+    file = frame.f_code.co_filename
+    return not is_inner(frame) and not file.startswith("<frozen ") and not any(library in file for library in LIBRARIES)
 
 
 def _starts(code: CodeType) -> frozenset[int]:
