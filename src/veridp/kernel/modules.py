@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import json
 import math
 import operator
 import statistics
@@ -255,6 +256,30 @@ STATISTICS = _Module(
 )
 
 
+def _dumps(value: Any, **options: Any) -> Any:
+    """What json.dumps writes, where that is only returned."""
+    numbers: dict[str, str] = {}
+
+    def marked(part: Any) -> Any:
+        if isinstance(part, list | tuple):
+            return [marked(entry) for entry in part]
+        if isinstance(part, dict):
+            return {key: marked(entry) for key, entry in part.items()}
+        number = settle(part) if isinstance(part, Symbolic) else part
+        if not isinstance(number, Affine) or (number.kind == "i" and number.numpy):  # which json refuses
+            return number
+        numbers[f'"{_JSON_MARK}{len(numbers)}"'] = format(number, "")
+        return f"{_JSON_MARK}{len(numbers) - 1}"
+
+    text = json.dumps(marked(value), **options)
+    for mark, number in numbers.items():
+        text = text.replace(mark, number)
+    return text
+
+
+_JSON_MARK = "the number of veridp's mark "
+JSON = _Module(json, {"dumps": _dumps})
+
 # ------------------------------------------------------------------------------------------------------------- numpy
 
 
@@ -404,8 +429,8 @@ NUMPY = _NumPy(
     | {name: own for genuine, own in _NUMPY_TYPES.items() for name, value in vars(np).items() if value is genuine},
 )
 
-MODULES: dict[str, types.ModuleType] = {"math": MATH, "numpy": NUMPY, "statistics": STATISTICS}
-_GENUINE = {"math": math, "numpy": np, "statistics": statistics}
+MODULES: dict[str, types.ModuleType] = {"json": JSON, "math": MATH, "numpy": NUMPY, "statistics": STATISTICS}
+_GENUINE = {"json": json, "math": math, "numpy": np, "statistics": statistics}
 
 
 # ---------------------------------------------------------------------------------------------------------- swapping
@@ -425,7 +450,7 @@ def _replacement(value: Any) -> Any:
         return _BUILTINS[value]
     if value is Fraction:
         return FRACTION
-    if module in ("math", "statistics") or (isinstance(module, str) and module.partition(".")[0] == "numpy"):
+    if module in ("json", "math", "statistics") or (isinstance(module, str) and module.partition(".")[0] == "numpy"):
         source = MODULES[module.partition(".")[0]]
         if value is getattr(_GENUINE[source.__name__], name, None):
             own = getattr(source, name)

@@ -92,8 +92,9 @@ def _called(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -
     forms, names = [form(value) for value in arguments], {name: form(value) for name, value in named.items()}
     probe = functions.entry_of_call(function, forms, names, slice(None)).compute(*range(1, len(holes) + 1))
     shape = np.shape(functions.entry_of_call(function, forms, names, ...).compute(*range(1, len(holes) + 1)))
+    whole = function in (np.prod, np.cumprod) and all(hole.kind != "f" for hole in holes)
     entries = [
-        derived(functions.entry_of_call(function, forms, names, place), holes, "f", True)
+        derived(functions.entry_of_call(function, forms, names, place), holes, "i" if whole else "f", True)
         for place in range(np.size(probe))
     ]
     return Vector.of(entries, shape) if shape else entries[0]
