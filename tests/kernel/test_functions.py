@@ -218,3 +218,61 @@ def test_a_quotient_of_proportional_numbers_is_a_constant():
     replayed(quotients, [1.0])
     whole = only(lambda rng, data: (x := np.float64(1.0) * rng.poisson(2.0)) / x)  # 0 / 0 is NaN, and no 1
     assert not isinstance(whole.output, float)
+
+
+SALTED = [
+    (lambda salt, value: (31 * salt + 7919 * value) % 4, 4),
+    (lambda salt, value: ((value * 2654435761 + salt) % 4294967296) % 6, None),  # not by the salt's remainder alone
+    (lambda salt, value: ((value * 2654435761 + salt) % 4294967296) % 8, 8),
+    (lambda salt, value: (6 * salt + 5 - 3 * value) % 9, 3),
+    (lambda salt, value: (salt + value) & 7, 8),
+    (lambda salt, value: (4 * salt - value) % 2, 1),
+]
+
+
+@pytest.mark.parametrize(("bucket", "ways"), SALTED)
+def test_a_salted_hash_has_a_path_for_each_remainder_of_its_salt(bucket, ways):
+    def salted(rng, value):
+        return bucket(int(rng.integers(20_000)), value)
+
+    paths = explore(salted, 5)
+    if ways is None:
+        assert any(isinstance(path.output, Affine) for path in paths)
+        return
+    assert len(paths) == ways
+    for salt in range(20_000):
+        (output,) = (
+            path.output
+            for path in paths
+            if all(c.relation.holds(c.slack.evaluate(dict.fromkeys(path.noises, salt))) for c in path.conditions)
+        )
+        assert output == bucket(salt, 5)
+    assert replayed(salted, 5).reached == ways
+
+
+def test_a_report_of_a_salted_bucket_costs_what_its_response_costs():
+    def report(rng, value, odds):
+        salt = int(rng.integers(2**31))
+        bucket = (salt * 31 + value * 7919) % 4
+        if rng.random() < odds / (odds + 3):
+            return salt, bucket
+        return salt, (bucket + int(rng.integers(1, 4))) % 4
+
+    for odds in (2, 5):
+        claimed = veridp.mechanism(adjacency="any", domain=[0, 1, 2, 3, 4])(report).bind(odds=odds)
+        assert veridp.prove(claimed).epsilon == pytest.approx(math.log(odds))
+
+
+def test_a_bucket_that_shows_the_salted_value_has_no_proof():
+    def report(rng, value):
+        salt = int(rng.integers(2**31))
+        return salt, (salt + value) % 4
+
+    assert veridp.prove(veridp.mechanism(adjacency="any", domain=[0, 1])(report)).epsilon == math.inf
+
+
+def test_the_largest_integer_of_a_range_is_scripted_within_it():
+    def tagged(rng, data):
+        return int(rng.integers(2**63)), data[0] + rng.laplace()
+
+    assert veridp.prove(veridp.mechanism(adjacency="linf", size=1)(tagged)).epsilon == 1

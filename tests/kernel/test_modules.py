@@ -43,7 +43,23 @@ def local_import(rng, data):
     return noisy
 
 
+def doubled(x):
+    return 2 * x
+
+
 CASES = [
+    (lambda rng, data: np.fromiter((x + rng.laplace() for x in data), float), ["data[0] + n0", "data[1] + n1"]),
+    (lambda rng, data: np.vectorize(doubled)(np.asarray(data)), ["2·data[0]", "2·data[1]"]),
+    (lambda rng, data: np.frompyfunc(doubled, 1, 1)(np.asarray(data)), ["2·data[0]", "2·data[1]"]),
+    (lambda rng, data: np.einsum("i,ij->j", data, np.array([[1, 0], [3, 2]])), ["data[0] + 3·data[1]", "2·data[1]"]),
+    (lambda rng, data: np.bincount([1, 1], weights=data), [0.0, "data[0] + data[1]"]),
+    (lambda rng, data: np.pad(data, (1, 0), constant_values=7), [7.0, "data[0]", "data[1]"]),
+    (lambda rng, data: np.nanmean([data[0], np.nan, data[1]]), ["0.5·data[0] + 0.5·data[1]"]),
+    (lambda rng, data: np.insert(np.asarray(data), 1, rng.laplace()), ["data[0]", "n0", "data[1]"]),
+    (lambda rng, data: np.float64(statistics.fmean(data)) + np.int_(2), ["0.5·data[0] + 0.5·data[1] + 2"]),
+    (lambda rng, data: np.full(2, data[0]), ["data[0]", "data[0]"]),
+    (lambda rng, data: np.polyval(data, 3.0), ["3·data[0] + data[1]"]),
+    (lambda rng, data: np.sum(data, where=[True, False]) + np.sum(data, dtype=float), ["2·data[0] + data[1]"]),
     (lambda rng, data: helper(data) + rng.laplace(size=2), ["data[0] + n0", "data[1] + n1"]),
     (Release(3.0), ["data[0] + n0"]),
     (local_import, ["data[0] + n0", "data[1] + n1"]),
@@ -62,7 +78,7 @@ CASES = [
 def test_casts_and_arrays_hold_stand_ins(mechanism, texts):
     data = unknowns("data", 2)
     (path,) = explore(mechanism, data)
-    assert [leaf.text() for leaf in leaves(path.output)] == texts
+    assert [leaf if isinstance(leaf, float) else leaf.text() for leaf in leaves(path.output)] == texts
     Listing.of(as_mechanism(mechanism), data, [path]).replay()
 
 
@@ -257,3 +273,39 @@ def test_plain_arrays_that_could_hold_stand_ins_do_what_arrays_do():
 
     (path,) = explore(plain, None)
     assert path.output == plain(None, None)
+
+
+def spread(rng, data):
+    return statistics.stdev(data) + rng.laplace(), statistics.pvariance(data) + rng.laplace()
+
+
+def spread_of_array(rng, data):
+    values = np.asarray(data)
+    return values.std(ddof=1) + rng.laplace(), values.var() + rng.laplace()
+
+
+def middle(rng, data):
+    return statistics.median(data) + rng.laplace(), np.percentile(data, 30) + rng.laplace()
+
+
+def by_copysign(rng, data):
+    u = rng.random() - 0.5
+    return data[0] - np.copysign(np.log(1 - 2 * abs(u)), u) * -1.0, math.isclose(u, 2.0)
+
+
+@pytest.mark.parametrize("mechanism", [spread, spread_of_array, middle, by_copysign])
+def test_functions_of_libraries_do_what_they_do_to_numbers(mechanism):
+    listed = Listing.of(as_mechanism(mechanism), unknowns("data", 3), explore(mechanism, unknowns("data", 3)))
+    assert listed.replay().runs > 0
+
+
+def test_quantiles_of_data_are_known_by_their_order():
+    def quantile(rng, data):
+        return np.quantile(data, [0.25, 1.0])
+
+    paths = explore(quantile, unknowns("data", 3))
+    assert len(paths) == 6  # orders
+    for path in paths:  # 0.25 lies halfway between the smallest and the middle one
+        first, last = path.output
+        assert sorted(first.terms.values()) == [0.5, 0.5]
+        assert list(last.terms.values()) == [1]

@@ -99,6 +99,18 @@ def add_in_place(array: Any, value: Any) -> Any:
     return array
 
 
+def put_mask(array: Any) -> Any:
+    array = array.copy()
+    np.putmask(array, array < 0, 0.5)
+    return array
+
+
+def copy_to(array: Any) -> Any:
+    target = np.zeros(np.shape(array))
+    np.copyto(target, array)
+    return target
+
+
 @dataclass(frozen=True)
 class Program:
     """Lines of code, and which of their values are returned."""
@@ -112,6 +124,7 @@ class Program:
     def function(self) -> Callable[..., Any]:
         body = [*self.lines, f"return [{', '.join(self.returned)}]"]
         scope: dict[str, Any] = {"np": np, "put": put, "add_in_place": add_in_place}
+        scope |= {"put_mask": put_mask, "copy_to": copy_to}
         code = "def mechanism(rng, data):\n" + "\n".join(f"    {line}" for line in body)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)

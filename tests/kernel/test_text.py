@@ -1,5 +1,7 @@
 """Noisy numbers in texts: explored where the text is only returned, refused elsewhere."""
 
+import json
+
 import pytest
 
 import veridp
@@ -29,6 +31,33 @@ def either(rng, data):
     return "few" if noisy < 3 else "n = " + f"{noisy:.1f}"
 
 
+def line_by_line(rng, data):
+    lines = []
+    for name, value in zip("ab", data, strict=True):
+        noisy = value + rng.laplace()
+        lines.append(f"{name}: {noisy:.1f}")
+    return "\n".join(lines)
+
+
+def in_a_variable(rng, data):
+    text = "noisy: "
+    text += str(data[0] + rng.laplace())
+    return {"text": f"<{text}>"}
+
+
+def in_a_dict(rng, data):
+    found = {}
+    for name, value in zip("ab", data, strict=True):
+        found[name] = f"{value + rng.laplace():.1f}"
+    lines = [f"{value + rng.laplace():.2f}" for value in data]
+    return found, "; ".join(lines)
+
+
+def as_json(rng, data):
+    noisy = {"visits": round(data[0] + rng.laplace(), 1), "all": [data[1] + rng.laplace(), None, "x"]}
+    return json.dumps(noisy, sort_keys=True)
+
+
 @pytest.mark.parametrize(
     ("mechanism", "texts"),
     [
@@ -36,6 +65,10 @@ def either(rng, data):
         (listed, [["{data[0] + n0:.1f}, {data[1] + n1:.1f}"]]),
         (formatted, [["{data[0] + n0:.2f}", "{round(data[0] + n0)}"]]),
         (either, [["few"], ["n = {data[0] + n0:.1f}"]]),
+        (line_by_line, [["a: {data[0] + n0:.1f}\nb: {data[1] + n1:.1f}"]]),
+        (in_a_variable, [["<noisy: {data[0] + n0}>"]]),
+        (in_a_dict, [["{data[0] + n0:.1f}", "{data[1] + n1:.1f}", "{data[0] + n2:.2f}; {data[1] + n3:.2f}"]]),
+        (as_json, [['{"all": [{data[1] + n1}, null, "x"], "visits": {0.1·round(10·data[0] + 10·n0)}}']]),
     ],
 )
 def test_a_text_that_is_only_returned_holds_its_numbers(mechanism, texts):
@@ -85,10 +118,72 @@ def uses_it_as_a_key(rng, data):
     return {f"{data[0] + rng.laplace():.1f}": 1}
 
 
+def looks_at_its_list(rng, data):
+    lines = []
+    lines.append(f"{data[0] + rng.laplace():.3f}")
+    return lines if len(lines[0]) > 5 else None
+
+
+def pads_its_variable(rng, data):
+    text = f"{data[0] + rng.laplace():.3f}"
+    return f"{text:>12}"
+
+
+def sorts_its_lines(rng, data):
+    lines = [str(value + rng.laplace()) for value in data]
+    return "; ".join(sorted(lines))
+
+
+class Log:
+    """A list that looks at what is appended to it."""
+
+    def __init__(self):
+        self.longest = 0
+
+    def append(self, text):
+        self.longest = max(self.longest, len(text))
+
+
+def appends_to_something(rng, data):
+    log = Log()
+    log.append(f"{data[0] + rng.laplace()}")
+    return log.longest
+
+
+ELSEWHERE = []
+
+
+def keeps_it_elsewhere(rng, data):
+    ELSEWHERE.append(f"{data[0] + rng.laplace()}")
+    return len(ELSEWHERE.pop())
+
+
+def closes_over_it(rng, data):
+    text = f"{data[0] + rng.laplace()}"
+
+    def length():
+        return len(text)
+
+    return text, length()
+
+
+def looks_at_json(rng, data):
+    return len(json.dumps({"noisy": data[0] + rng.laplace()}))
+
+
+def looks_at_locals(rng, data):
+    text = f"{data[0] + rng.laplace()}"
+    return text, len(locals()["text"])
+
+
 @pytest.mark.parametrize(
     "mechanism",
-    [looks_at_it, compares_it, pads_it, measures_it, cuts_it, looks_at_a_helpers, uses_it_as_a_key],
-)
+    [
+        looks_at_it, compares_it, pads_it, measures_it, cuts_it, looks_at_a_helpers, uses_it_as_a_key,
+        looks_at_its_list, pads_its_variable, sorts_its_lines, keeps_it_elsewhere,
+        appends_to_something, closes_over_it, looks_at_json, looks_at_locals,
+    ],
+)  # fmt: skip
 def test_a_text_that_code_may_look_at_is_refused(mechanism):
     with pytest.raises(NotAffine, match="turned into text"):
         explore(mechanism, unknowns("data", 2))

@@ -88,6 +88,7 @@ PRODUCT = PureFunction("(·) * (·)", partial(_plainly, np.multiply), countable=
 QUOTIENT = PureFunction("(·) / (·)", partial(_plainly, np.divide), countable=True)
 POWER = PureFunction("(·) ** (·)", partial(_plainly, np.power))
 ARCTAN2 = PureFunction("arctan2(·, ·)", partial(_plainly, np.arctan2))
+LOGADDEXP = PureFunction("logaddexp(·, ·)", partial(_plainly, np.logaddexp))
 
 
 def _norm(*values: Any) -> Any:
@@ -143,6 +144,15 @@ BIT_AND, BIT_OR, BIT_XOR = (
     PureFunction(f"(·) {sign} (·)", partial(_bits, function), whole=True)
     for sign, function in (("&", np.bitwise_and), ("|", np.bitwise_or), ("^", np.bitwise_xor))
 )
+
+
+@lru_cache(maxsize=256)
+def residue(modulus: int) -> PureFunction:
+    """The remainder of an integer."""
+    remainder = partial(_bits, lambda value: np.remainder(value, modulus))
+    return PureFunction(f"(·) mod {modulus}", remainder, whole=True, least=0, largest=modulus - 1)
+
+
 BIT_COUNT = PureFunction("bit_count(·)", partial(_bits, np.bitwise_count), whole=True)
 
 

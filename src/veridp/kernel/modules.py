@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import json
 import math
 import operator
 import statistics
@@ -31,7 +32,7 @@ from veridp.kernel.expressions import (
 )
 from veridp.kernel.functions import LARGEST_EXPONENT
 from veridp.kernel.site import is_users_code
-from veridp.kernel.stand_ins import Array, Symbolic, Vector, first_symbolic
+from veridp.kernel.stand_ins import Array, Symbolic, Vector, as_python, first_symbolic
 from veridp.mechanism.declared import Adopting
 
 MAX_DEPTH = 3  # of helpers that call helpers of other modules
@@ -181,6 +182,7 @@ _MATH: dict[str, Callable[..., Any]] = {
     "log": _logarithm, "log2": partial(_checked, np.log2, 0), "log10": partial(_checked, np.log10, 0),
     "log1p": partial(_checked, np.log1p, -1), "sqrt": partial(_checked, np.sqrt, 0),
     "fabs": lambda value: abs(value) * 1.0, "pow": lambda base, exponent: (base * 1.0) ** (exponent * 1.0),
+    "isclose": lambda a, b, *, rel_tol=1e-9, abs_tol=0.0: abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol),
     "isnan": lambda value: bool(np.isnan(value)), "isinf": lambda value: bool(np.isinf(value)),
     "isfinite": lambda value: bool(np.isfinite(value)),
     "copysign": lambda size, sign: abs(size) * 1.0 if sign >= 0 else abs(size) * -1.0,
@@ -228,8 +230,55 @@ def _fmean(data: Any, weights: Any = None) -> Any:
     return _mean(values) * 1.0 if weights is None and _symbolic(values) else statistics.fmean(values, weights)
 
 
-STATISTICS = _Module(statistics, {"mean": _mean, "fmean": _fmean})
+def _of_list(function: Callable[..., Any], own: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function of the statistics module, which NumPy has too."""
 
+    @functools.wraps(function)
+    def call(data: Any, *options: Any) -> Any:
+        values = list(data)
+        if not _symbolic(values):
+            return function(values, *options)
+        if options:
+            raise TypeError(f"statistics.{function.__name__} of noise is not modelled with a mean of its own")
+        return as_python(own(Vector.of(values)))
+
+    return call
+
+
+_DEVIATIONS = {
+    "median": np.median, "pvariance": np.var, "pstdev": np.std,
+    "variance": partial(np.var, ddof=1), "stdev": partial(np.std, ddof=1),
+}  # fmt: skip
+STATISTICS = _Module(
+    statistics,
+    {"mean": _mean, "fmean": _fmean}
+    | {name: _of_list(getattr(statistics, name), own) for name, own in _DEVIATIONS.items()},
+)
+
+
+def _dumps(value: Any, **options: Any) -> Any:
+    """What json.dumps writes, where that is only returned."""
+    numbers: dict[str, str] = {}
+
+    def marked(part: Any) -> Any:
+        if isinstance(part, list | tuple):
+            return [marked(entry) for entry in part]
+        if isinstance(part, dict):
+            return {key: marked(entry) for key, entry in part.items()}
+        number = settle(part) if isinstance(part, Symbolic) else part
+        if not isinstance(number, Affine) or (number.kind == "i" and number.numpy):  # which json refuses
+            return number
+        numbers[f'"{_JSON_MARK}{len(numbers)}"'] = format(number, "")
+        return f"{_JSON_MARK}{len(numbers) - 1}"
+
+    text = json.dumps(marked(value), **options)
+    for mark, number in numbers.items():
+        text = text.replace(mark, number)
+    return text
+
+
+_JSON_MARK = "the number of veridp's mark "
+JSON = _Module(json, {"dumps": _dumps})
 
 # ------------------------------------------------------------------------------------------------------------- numpy
 
@@ -325,6 +374,11 @@ def _given_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _from_iterator(iterable: Any, dtype: Any, count: int = -1) -> Any:
+    values = list(iterable)
+    return _array(np.asarray)(values if count < 0 else values[:count], dtype)
+
+
 _KEPT = frozenset({"random", "ndarray", "generic", "integer", "floating", "number", "errstate", "dtype"})
 
 
@@ -358,6 +412,10 @@ class _Ufunc:
         return _given_arrays(found) if name in ("reduce", "accumulate", "outer", "at") else found
 
 
+_NUMPY_TYPES = {
+    np.float64: _number_type(np.float64, lambda value: settle(value).cast(np.dtype(np.float64))),
+    np.int64: _number_type(np.int64, lambda value: settle(value).cast(np.dtype(np.int64))),
+}
 NUMPY = _NumPy(
     np,
     {name: _making(getattr(np, name)) for name in ("zeros", "empty", "ones", "full", "arange", "linspace", "eye")}
@@ -365,14 +423,14 @@ NUMPY = _NumPy(
     | {name: _array(getattr(np, name)) for name in ("array", "asarray", "asanyarray", "ascontiguousarray", "copy")}
     | {name: _Ufunc(value) for name, value in vars(np).items() if isinstance(value, np.ufunc)}
     | {
-        "float64": _number_type(np.float64, lambda value: settle(value).cast(np.dtype(np.float64))),
-        "int64": _number_type(np.int64, lambda value: settle(value).cast(np.dtype(np.int64))),
+        "fromiter": _from_iterator,
         "linalg": _LinearAlgebra(np.linalg, {}),
-    },
+    }
+    | {name: own for genuine, own in _NUMPY_TYPES.items() for name, value in vars(np).items() if value is genuine},
 )
 
-MODULES: dict[str, types.ModuleType] = {"math": MATH, "numpy": NUMPY, "statistics": STATISTICS}
-_GENUINE = {"math": math, "numpy": np, "statistics": statistics}
+MODULES: dict[str, types.ModuleType] = {"json": JSON, "math": MATH, "numpy": NUMPY, "statistics": STATISTICS}
+_GENUINE = {"json": json, "math": math, "numpy": np, "statistics": statistics}
 
 
 # ---------------------------------------------------------------------------------------------------------- swapping
@@ -392,7 +450,7 @@ def _replacement(value: Any) -> Any:
         return _BUILTINS[value]
     if value is Fraction:
         return FRACTION
-    if module in ("math", "statistics") or (isinstance(module, str) and module.partition(".")[0] == "numpy"):
+    if module in ("json", "math", "statistics") or (isinstance(module, str) and module.partition(".")[0] == "numpy"):
         source = MODULES[module.partition(".")[0]]
         if value is getattr(_GENUINE[source.__name__], name, None):
             own = getattr(source, name)

@@ -180,7 +180,9 @@ class ScriptedGenerator(NoiseMethods, np.random.Generator):
         return values
 
     def _integer_below(self, count: int) -> int:
-        return int(self._scripted(Integers(count))) if count > MAX_LISTED else self._one_of([1.0] * count)
+        if count <= MAX_LISTED:
+            return self._one_of([1.0] * count)
+        return min(int(self._scripted(Integers(count))), count - 1)  # a float of which may be rounded up to the count
 
     def choice(
         self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True

@@ -164,7 +164,7 @@ def traced() -> Iterator[Trace]:
 
 def _is_users(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
-    return not is_inner(frame) and not any(library in file for library in LIBRARIES)
+    return not is_inner(frame) and not file.startswith("<frozen ") and not any(library in file for library in LIBRARIES)
 
 
 def _starts(code: CodeType) -> frozenset[int]:

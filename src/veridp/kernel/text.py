@@ -2,7 +2,8 @@
 
 A text has no place for a stand-in, so a mark stands in it for the number; code that looks at the text would see the
 mark. So a number is written only where the code shows that the text goes from there into the output and nowhere else:
-in a `return` of the mechanism itself, or a lambda, within f-strings, str, format, join, tuples, lists and dicts.
+in a `return` of the mechanism itself, or a lambda, within f-strings, str, format, join, tuples, lists and dicts, or
+into a variable of the mechanism that is only added to, appended to and returned.
 """
 
 from __future__ import annotations
@@ -92,9 +93,96 @@ def _is_returned(file: str, place: Any) -> bool:
     for inner, outer in itertools.pairwise(chain):
         if isinstance(outer, ast.Return) or (isinstance(outer, ast.Lambda) and inner is outer.body):
             return not any(map(_formats_text, ast.walk(outer)))
+        name = _variable(inner, outer)
+        if name is not None:
+            function = next((node for node in chain if isinstance(node, _SCOPES)), None)
+            formats = any(map(_formats_text, ast.walk(outer)))
+            return isinstance(function, ast.FunctionDef) and not formats and _is_only_returned(name, function)
         if not _passes_on(inner, outer):
             return False
     return False
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_NOT_FOLLOWED = (ast.Yield, ast.YieldFrom, ast.Await)
+_LOOKING = frozenset({"locals", "vars", "globals", "eval", "exec", "dir"})
+
+
+def _variable(inner: ast.AST, outer: ast.AST) -> str | None:
+    """The variable that a text is assigned to, added to or appended to, or an entry of which it becomes."""
+    if isinstance(outer, ast.Assign) and inner is outer.value and len(outer.targets) == 1:
+        (target,) = outer.targets
+        target = target.value if isinstance(target, ast.Subscript) else target
+    elif isinstance(outer, ast.AugAssign) and isinstance(outer.op, ast.Add) and inner is outer.value:
+        target = outer.target
+    elif isinstance(outer, ast.Call) and isinstance(outer.func, ast.Attribute) and outer.func.attr == "append":
+        target = outer.func.value
+    else:
+        return None
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _is_only_returned(name: str, function: ast.FunctionDef) -> bool:
+    """Whether a variable holds texts, or containers of them, that are put together and returned unseen."""
+    nodes = list(ast.walk(function))
+    around = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    if names & _LOOKING or any(isinstance(node, _NOT_FOLLOWED) or name in _other_names(node) for node in nodes):
+        return False
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    own = any(isinstance(use.ctx, ast.Store) for use in uses)
+    return own and all(_is_harmless(use, around, function) for use in uses)
+
+
+def _other_names(node: ast.AST) -> list[str | None]:
+    """What the node names, other than by an assignment."""
+    if isinstance(node, ast.Global | ast.Nonlocal):
+        return list(node.names)
+    return [getattr(node, field, None) for field in ("arg", "name", "asname")]
+
+
+def _is_harmless(use: ast.Name, around: Mapping[ast.AST, ast.AST], function: ast.FunctionDef) -> bool:
+    outer = around[use]
+    if isinstance(use.ctx, ast.Store):
+        if isinstance(outer, ast.AugAssign):
+            return isinstance(outer.op, ast.Add) and _is_text(outer.value)
+        return isinstance(outer, ast.Assign) and _is_text(outer.value)
+    if isinstance(outer, ast.Attribute) and outer.attr == "append":
+        call = around[outer]
+        return isinstance(call, ast.Call) and call.func is outer and isinstance(around[call], ast.Expr)
+    if isinstance(outer, ast.Subscript) and outer.value is use:
+        return isinstance(outer.ctx, ast.Store) and isinstance(around[outer], ast.Assign)
+    inner: ast.AST = use
+    while not isinstance(outer, ast.Return):
+        if not _hands_on(inner, outer):
+            return False
+        inner, outer = outer, around[outer]
+    while not isinstance(outer, _SCOPES):
+        outer = around[outer]
+    return outer is function
+
+
+def _is_text(value: ast.AST) -> bool:
+    """Whether it is a text, or a list or dict that is written out."""
+    if isinstance(value, ast.BinOp):
+        return isinstance(value.op, ast.Add) and _is_text(value.left) and _is_text(value.right)
+    if isinstance(value, ast.IfExp):
+        return _is_text(value.body) and _is_text(value.orelse)
+    plain = isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return plain or isinstance(value, ast.JoinedStr | ast.List | ast.ListComp | ast.Dict) or _writes(value)
+
+
+def _hands_on(inner: ast.AST, outer: ast.AST) -> bool:
+    """Whether the outer expression puts a text into a container or another text as it is."""
+    if isinstance(outer, ast.FormattedValue):
+        return outer.format_spec is None and outer.conversion == -1
+    if isinstance(outer, ast.Call):
+        method = outer.func
+        joins = isinstance(method, ast.Attribute) and method.attr == "join" and isinstance(method.value, ast.Constant)
+        return joins and inner is not method
+    if isinstance(outer, ast.BinOp):
+        return isinstance(outer.op, ast.Add) and _is_text(outer.left if inner is outer.right else outer.right)
+    return isinstance(outer, ast.JoinedStr | ast.Dict | ast.IfExp | ast.Tuple | ast.List) and _passes_on(inner, outer)
 
 
 def _formats_text(node: ast.AST) -> bool:

@@ -24,15 +24,20 @@ from veridp.kernel.expressions.affine import (
     held_as,
     is_integer,
     is_numpy,
+    is_whole,
     kind_of,
     settle,
 )
 from veridp.kernel.expressions.decider import RUN, refuse
 from veridp.kernel.expressions.records import folded, linear, product_of_record, record_of, step_of_record
 from veridp.kernel.expressions.undecided import Condition, Select
+from veridp.kernel.noise import Integers
 from veridp.kernel.piecewise import MAX_POWER
 from veridp.kernel.stand_ins import Symbolic
-from veridp.kernel.symbols import Derived, PureFunction, Symbol
+from veridp.kernel.symbols import Derived, Noise, PureFunction, Symbol
+
+MAX_BUCKETS = 16  # that a draw of a long range falls into, on paths of their own
+EXACT_INTEGERS = 2**53  # up to which all integers are floats
 
 Parts = tuple[Number, Mapping[Symbol, Number], str, bool]
 
@@ -267,8 +272,37 @@ def _floored_divisor_of(divisor: Affine, dividend: Any) -> Any:
 
 
 def _remainder(first: Affine, second: Any) -> Any:
+    residue = _residue(first, second)
+    if residue is not None:
+        return held_as(residue, first.held or isinstance(second, np.generic))
     floored = first // second
     return NotImplemented if floored is NotImplemented else first - second * floored
+
+
+def _residue(value: Affine, modulus: Any) -> int | None:
+    """The remainder by a small number of what is computed from one draw of a long range, by the draw's own remainder.
+
+    So a hash that is salted with it falls into few buckets, each on paths of its own.
+    """
+    if value.kind != "i" or kind_of(modulus) != "i" or not 2 <= modulus <= MAX_BUCKETS:
+        return None
+    numbers = [value.constant, *value.terms.values()]
+    if not all(map(is_whole, value.terms)) or any(Fraction(number).denominator != 1 for number in numbers):
+        return None
+    left = [(symbol, int(factor)) for symbol, factor in value.terms.items() if factor % modulus]
+    if len(left) != 1 or not _is_long_range(left[0][0]):
+        return int(value.constant) % int(modulus) if not left else None
+    ((symbol, factor),) = left
+    steps = int(modulus) // math.gcd(factor, int(modulus))
+    own = derived(functions.residue(steps), (Affine(0, {symbol: 1}, "i"),), "i", False)
+    found = next((step for step in range(steps - 1) if not own > step), steps - 1)
+    return (factor * found + int(value.constant)) % int(modulus)
+
+
+def _is_long_range(symbol: Symbol) -> bool:
+    """Whether it is an integer from a range that is not listed, all of which are floats."""
+    drawn = symbol.distribution if isinstance(symbol, Noise) else None
+    return isinstance(drawn, Integers) and drawn.count <= EXACT_INTEGERS
 
 
 def _modulus_of(modulus: Affine, value: Any) -> Any:
@@ -281,6 +315,10 @@ def _on_bits(function: PureFunction, first: Affine, second: Any) -> Any:
     parts = parts_of(second)
     if parts is None or first.kind != "i" or parts[2] != "i":
         refuse(f"the bits of {brief(first)} are not affine")
+    if function is functions.BIT_AND and not parts[1] and not (int(parts[0]) + 1) & int(parts[0]):  # the lowest bits
+        residue = _residue(first, int(parts[0]) + 1)
+        if residue is not None:
+            return held_as(residue, first.held or parts[3])
     value = derived(function, (first, second), "i", first.held or parts[3])
     is_bit = function is functions.BIT_AND and not parts[1] and int(parts[0]).bit_count() == 1 and parts[0] > 0
     return Select.of(value > 0, held_as(int(parts[0]), value.held), held_as(0, value.held)) if is_bit else value

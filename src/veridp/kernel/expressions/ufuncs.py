@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,9 @@ from veridp.kernel.expressions.arithmetic import power, step
 from veridp.kernel.expressions.decider import refuse
 from veridp.kernel.expressions.undecided import joined_truth, not_, truth_of
 from veridp.kernel.stand_ins import Symbolic, Vector, first_symbolic
-from veridp.kernel.symbols import PureFunction
+from veridp.kernel.symbols import PureFunction, Unknown
+
+MAX_SORTED = 5  # entries of data, which have as many orders as a proof can go through
 
 
 def _apply(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
@@ -52,6 +55,11 @@ def _apply(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
         return abs(held[0]) if ufunc is np.absolute else abs(held[0]).cast(np.dtype(np.float64))
     if ufunc in _UNARY:
         return _UNARY[ufunc](held[0])
+    if ufunc is np.copysign:
+        negative = held[1] < 0 if isinstance(held[1], Symbolic) else np.signbit(held[1])
+        return abs(held[0]) * np.float64(-1 if negative else 1)
+    if ufunc is np.float_power:
+        held = [value.cast(_FLOAT) if isinstance(value, Symbolic) else np.float64(value) for value in held]
     if ufunc in _BINARY:
         return operated(_BINARY[ufunc], *held)
     return numpy_function(ufunc, [settle(value) for value in held])
@@ -59,6 +67,11 @@ def _apply(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
 
 def _called(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """What a function of NumPy makes of the numbers in its arguments, entry by entry."""
+    if function in (np.percentile, np.quantile) and len(arguments) == 2 and not named:
+        entries = [settle(value) for value in np.asarray(arguments[0], dtype=object).flat]
+        if len(entries) <= MAX_SORTED and _is_of_data(entries):
+            shares = np.asarray(arguments[1], dtype=float) / (100 if function is np.percentile else 1)
+            return _quantiles(sorted(entries), shares)
     if function is np.linalg.norm and _is_euclidean(arguments, named):
         entries = [settle(value) for value in np.asarray(arguments[0], dtype=object).flat]
         return derived(functions.norm_of(len(entries)), entries, "f", True)
@@ -79,11 +92,29 @@ def _called(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -
     forms, names = [form(value) for value in arguments], {name: form(value) for name, value in named.items()}
     probe = functions.entry_of_call(function, forms, names, slice(None)).compute(*range(1, len(holes) + 1))
     shape = np.shape(functions.entry_of_call(function, forms, names, ...).compute(*range(1, len(holes) + 1)))
+    whole = function in (np.prod, np.cumprod) and all(hole.kind != "f" for hole in holes)
     entries = [
-        derived(functions.entry_of_call(function, forms, names, place), holes, "f", True)
+        derived(functions.entry_of_call(function, forms, names, place), holes, "i" if whole else "f", True)
         for place in range(np.size(probe))
     ]
     return Vector.of(entries, shape) if shape else entries[0]
+
+
+def _is_of_data(values: Sequence[Any]) -> bool:
+    """Whether the numbers are affine in open data, and have no noise in them."""
+    expressions = [value for value in values if isinstance(value, Affine)]
+    return all(isinstance(symbol, Unknown) for value in expressions for symbol in value.terms)
+
+
+def _quantiles(ordered: Sequence[Any], shares: Any) -> Any:
+    """The quantiles of sorted numbers, as NumPy draws lines between them: affine where the order is known."""
+    found = []
+    for share in shares.flat:
+        place = min(max(float(share), 0.0), 1.0) * (len(ordered) - 1)
+        below = min(int(place), max(len(ordered) - 2, 0))
+        low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+        found.append(held_as((low + (high - low) * (place - below)) * 1.0, numpy=True))
+    return Vector.of(found, shares.shape) if shares.shape else found[0]
 
 
 def _is_euclidean(arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
@@ -94,6 +125,7 @@ def _is_euclidean(arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
     return plain and 0 < entries.ndim <= 2 and any(isinstance(settle(value), Affine) for value in entries.flat)
 
 
+_FLOAT = np.dtype(np.float64)
 _LOGICAL: dict[np.ufunc, Callable[..., Any]] = {
     np.logical_and: lambda a, b: joined_truth("and", a, b),
     np.logical_or: lambda a, b: joined_truth("or", a, b),
@@ -110,6 +142,7 @@ _BINARY = {
     np.floor_divide: "floordiv",
     np.remainder: "mod",
     np.power: "pow",
+    np.float_power: "pow",
     np.less: "lt",
     np.less_equal: "le",
     np.greater: "gt",
@@ -165,7 +198,7 @@ _STEPS: dict[np.ufunc, Callable[[Affine], Any]] = {
 _FROM_ZERO_ON = (np.log, np.log2, np.log10, np.sqrt)  # from -1 on: log1p
 
 
-_OF_TWO = {np.arctan2: functions.ARCTAN2, np.hypot: functions.norm_of(2)}
+_OF_TWO = {np.arctan2: functions.ARCTAN2, np.logaddexp: functions.LOGADDEXP, np.hypot: functions.norm_of(2)}
 
 
 def numpy_function(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
@@ -177,6 +210,8 @@ def numpy_function(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
         return power(values[0], 2)
     if ufunc is np.reciprocal and values[0].kind == "f":
         return 1.0 / values[0]
+    if ufunc is getattr(sys.modules.get("scipy.special"), "expit", None):
+        return 1.0 / (1.0 + numpy_function(np.exp, [-values[0]]))
     if ufunc in _OF_TWO:
         return derived(_OF_TWO[ufunc], values, "f", True)
     if ufunc not in functions.UNARY:

@@ -204,13 +204,21 @@ class Vector(Array):
         raise TypeError("a vector of stand-ins lives only while its mechanism runs; it cannot be pickled or copied out")
 
 
+def _like_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *args, **options: function(self, *args, **options)
+
+
+for _function in (np.var, np.std, np.prod, np.cumprod, np.trace, np.compress):
+    setattr(Vector, _function.__name__, _like_function(_function))
+
+
 def _refused_method(name: str) -> Callable[..., Any]:
     return lambda self, *args, **options: refuse(self, f"the method {name} of an array of noise is not modelled")
 
 
 for _name in (
-    "argpartition", "byteswap", "choose", "compress", "cumprod", "dump", "dumps", "getfield", "partition", "prod",
-    "put", "setfield", "std", "tobytes", "tofile", "trace", "var",
+    "argpartition", "byteswap", "choose", "dump", "dumps", "getfield", "partition",
+    "put", "setfield", "tobytes", "tofile",
 ):  # fmt: skip
     setattr(Vector, _name, _refused_method(_name))
 

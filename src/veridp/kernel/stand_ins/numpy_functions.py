@@ -20,6 +20,7 @@ from veridp.kernel.stand_ins.arrays import (
     any_symbolic,
     applied,
     as_numpy,
+    as_python,
     boxed_array,
     cast,
     decided_entries,
@@ -29,6 +30,7 @@ from veridp.kernel.stand_ins.arrays import (
     kind_of_all,
     leaves,
     map_entries,
+    objects,
     of_one_kind,
     ordinary,
     refuse,
@@ -40,10 +42,12 @@ def _on_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict
     out = options.pop("out", None)
     if method == "at":
         return _applied_at(ufunc, *inputs)
-    if not any_symbolic(inputs):
+    if method == "__call__" and ufunc.nout == 1 and all(set(each) <= set("O->") for each in ufunc.types):
+        answer = _each(ufunc, inputs)
+    elif not any_symbolic(inputs):
         answer = getattr(ufunc, method)(*map(ordinary, inputs), **options)
         return answer if out is None else _written(answer, out[0], inputs)
-    if ufunc is np.matmul and method == "__call__" and not options:
+    elif ufunc is np.matmul and method == "__call__" and not options:
         answer = _matrix_product(*inputs)
     elif method == "__call__" and not options and ufunc.nout == 1 and ufunc.signature is None:
         answer = map_entries(partial(applied, ufunc), *inputs)
@@ -57,6 +61,13 @@ def _on_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict
     else:
         refuse(inputs, f"np.{ufunc.__name__} with these options, or its method {method}, is not modelled")
     return answer if out is None else _written(answer, out[0], inputs)
+
+
+def _each(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """What a Python function gives on each entry; np.frompyfunc, and np.vectorize, made it a ufunc."""
+    boxed = [boxed_array(value) for value in inputs]
+    answer = ufunc(*(objects([as_python(entry) for entry in array.flat]).reshape(array.shape) for array in boxed))
+    return Vector.of(list(answer.flat), answer.shape) if isinstance(answer, np.ndarray) and answer.ndim else answer
 
 
 def _applied_at(ufunc: np.ufunc, target: Any, index: Any, *operand: Any) -> None:
@@ -88,7 +99,12 @@ def _reduced(
 ) -> Any:
     initial = options.pop("initial", _ABSENT)
     logical = ufunc in (np.logical_and, np.logical_or)
-    if options.pop("where", True) is not True or options or not (dtype is None or (logical and dtype == np.bool_)):
+    if ufunc is np.add:
+        array, dtype = _cast_all(array, dtype), None
+    where = options.pop("where", True)
+    if where is not True and ufunc is np.add:
+        array, where = np.where(where, array, 0), True
+    if where is not True or options or not (dtype is None or (logical and dtype == np.bool_)):
         refuse(array, f"np.{ufunc.__name__}.reduce with these options is not modelled")
     if ufunc not in _REDUCED or (initial is not _ABSENT and kind_of(initial) != kind_of_all(boxed_array(array).flat)):
         refuse(array, f"np.{ufunc.__name__}.reduce, or its initial value, is not modelled")
@@ -143,8 +159,9 @@ def _extreme(values: Sequence[Any], largest: bool) -> Any:
 
 
 def _cumulative_sum(array: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    if dtype is not None or out is not None:
-        refuse(array, "np.cumsum with these options is not modelled")
+    if out is not None:
+        refuse(array, "np.cumsum with out= is not modelled")
+    array = _cast_all(array, dtype)
     return _accumulated(np.add, boxed_array(array).ravel() if axis is None else array, axis or 0)
 
 
@@ -305,13 +322,51 @@ def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, w
     return Vector.of([here - beyond for here, beyond in itertools.pairwise(from_here)]), edges
 
 
-def _like(value: int | None) -> Callable[..., Any]:
-    def like(a: Any, fill_value: Any = value, **options: Any) -> Any:
-        if options:
-            refuse(a, "arrays like one of noise, with options, are not modelled")
-        return np.full(np.shape(a), fill_value, DTYPES[kind_of_all(boxed_array(a).flat)])
+def _full_like(a: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
+    if options:
+        refuse([a, fill_value], "arrays like one of noise, with options, are not modelled")
+    target = np.dtype(DTYPES[kind_of_all(boxed_array(a).flat)] if dtype is None else dtype)
+    if not any_symbolic([fill_value]):
+        filled = np.full(np.shape(a), fill_value, target)
+        return boxed_array(filled).view(Vector) if target in DTYPES.values() else filled  # it may get stand-ins yet
+    return map_entries(lambda value, _: cast(value, target), fill_value, np.zeros(np.shape(a)))
 
-    return like
+
+def _like(value: int) -> Callable[..., Any]:
+    return lambda a, dtype=None, **options: _full_like(a, value, dtype, **options)
+
+
+def _full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
+    """An array of one value, which need not be a plain number."""
+    if not any_symbolic([fill_value]):
+        return np.full(shape, fill_value, dtype, **options)
+    return _full_like(np.zeros(shape, DTYPES[kind_of_all(leaves([fill_value]))]), fill_value, dtype, **options)
+
+
+def _cast_all(array: Any, dtype: Any) -> Any:
+    """The array, as a function that is told a type first casts it."""
+    return array if dtype is None else map_entries(lambda value: cast(value, np.dtype(dtype)), array)
+
+
+def _without_nan(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, of the numbers that are not NaN: what stands in for a number never is."""
+
+    def call(a: Any, *options: Any, **named: Any) -> Any:
+        boxed = boxed_array(a)
+        kept = [value for value in boxed.flat if isinstance(value, Symbolic) or not np.isnan(value)]
+        if len(kept) < boxed.size and (boxed.ndim > 1 or options or named):
+            refuse(a, f"np.nan{function.__name__} of an array with NaN, with these options, is not modelled")
+        return function(a if len(kept) == boxed.size else Vector.of(kept), *options, **named)
+
+    return call
+
+
+def _selected(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """np.select: the first choice whose condition holds."""
+    answer = default
+    for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
+        answer = np.where(condition, choice, answer)
+    return answer
 
 
 FUNCTIONS |= {
@@ -334,70 +389,24 @@ FUNCTIONS |= {
     np.histogram: _histogram,
     np.dot: lambda a, b: _matrix_product(a, b) if np.ndim(a) and np.ndim(b) else np.multiply(a, b),
     np.zeros_like: _like(0),
+    np.empty_like: _like(0),
     np.ones_like: _like(1),
-    np.full_like: _like(None),
+    np.full_like: _full_like,
+    np.full: _full,
+    np.around: _round,
+    np.fix: lambda x, out=None: np.trunc(x),
+    np.real: lambda val: val,
+    np.ptp: lambda a, axis=None, **options: np.max(a, axis, **options) - np.min(a, axis, **options),
+    np.ediff1d: lambda ary: np.diff(np.ravel(ary)),
+    np.select: _selected,
+    np.allclose: lambda a, b, *options, **named: bool(np.all(np.isclose(a, b, *options, **named))),
+    np.array_equal: lambda a1, a2: np.shape(a1) == np.shape(a2) and bool(np.all(np.equal(a1, a2))),
+    np.nan_to_num: lambda x, *options, **named: map_entries(
+        lambda value: value if isinstance(value, Symbolic) else np.nan_to_num(value, *options, **named), x
+    ),
 }
-
-
-def _least_squares(a: Any, b: Any, rcond: Any = None) -> Any:
-    """The solution, which is linear in b; its residuals, the rank and the singular values."""
-    if any_symbolic([a]):
-        refuse([a, b], "least squares with noise in the matrix are not modelled")
-    matrix = np.asarray(ordinary(a))
-    _, _, rank, singular = np.linalg.lstsq(matrix, np.zeros(len(matrix)), rcond=rcond)
-    solution = np.matmul(np.linalg.pinv(matrix), b)
-    rest = np.subtract(b, np.matmul(matrix, solution))
-    full = rank == matrix.shape[1] < len(matrix)
-    return solution, np.sum(rest * rest, axis=0, keepdims=True) if full else np.empty(0), rank, singular
-
-
-def _solved(a: Any, b: Any) -> Any:
-    if any_symbolic([a]):
-        refuse([a, b], "linear equations with noise in the matrix are not modelled")
-    return np.matmul(np.linalg.inv(np.asarray(ordinary(a))), b)
-
-
-def _average(a: Any, axis: Any = None, weights: Any = None, **options: Any) -> Any:
-    if options or (weights is not None and axis is not None):
-        refuse([a, weights], "np.average with these options is not modelled")
-    return np.mean(a, axis=axis) if weights is None else np.divide(np.sum(np.multiply(a, weights)), np.sum(weights))
-
-
-def _linear(function: Callable[..., Any], *places: int) -> Callable[..., Any]:
-    """The function of NumPy, where one of these arguments alone holds stand-ins; it is affine in each of them.
-
-    So its values at 0 and at the unit vectors are all there is to know of it.
-    """
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        held = [place for place, value in enumerate(args) if any_symbolic([value])]
-        boxed = boxed_array(args[held[0]]) if held else np.empty(0)
-        kind = kind_of_all(boxed.flat) if boxed.size else "b"
-        if len(held) != 1 or held[0] not in places or any_symbolic(kwargs.values()) or kind == "b":
-            refuse([*args, *kwargs.values()], f"np.{function.__name__} of noise in these arguments is not modelled")
-        plain = {name: ordinary(value) for name, value in kwargs.items()}
-
-        def at(numbers: Any) -> Any:
-            answer = function(*(numbers if k in held else ordinary(arg) for k, arg in enumerate(args)), **plain)
-            if not isinstance(answer, np.ndarray | np.number):
-                refuse(args, f"np.{function.__name__} with these options is not modelled")
-            return answer
-
-        origin = answer = at(np.zeros(boxed.shape, DTYPES[kind]))
-        for place in np.ndindex(boxed.shape):
-            unit = np.zeros(boxed.shape, DTYPES[kind])
-            unit[place] = 1
-            answer = np.add(answer, np.multiply(np.subtract(at(unit), origin), boxed[place]))
-        return answer
-
-    return call
-
-
-_BILINEAR = (np.convolve, np.correlate, np.inner, np.vdot, np.tensordot, np.kron)
-FUNCTIONS |= {function: _linear(function, 0, 1) for function in _BILINEAR}
-FUNCTIONS |= {function: _linear(function, 0) for function in (np.trace, np.gradient, np.diag, np.triu, np.tril)}
-FUNCTIONS[np.polyfit] = _linear(np.polyfit, 1)
-FUNCTIONS |= {np.linalg.lstsq: _least_squares, np.linalg.solve: _solved, np.average: _average}
+for _name in ("sum", "mean", "max", "min", "median", "var", "std", "percentile", "quantile"):
+    FUNCTIONS[getattr(np, f"nan{_name}")] = _without_nan(getattr(np, _name))
 
 
 def _computed(function: Any) -> Callable[..., Any]:
@@ -414,24 +423,6 @@ def _computed(function: Any) -> Callable[..., Any]:
     return call
 
 
-def _by_numpy(function: Any) -> Callable[..., Any]:
-    """The function as NumPy does it where nobody objects."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        answer = function._implementation(*args, **kwargs)
-        return [_joined(part) for part in answer] if isinstance(answer, list) else _joined(answer)
-
-    return call
-
-
-def _joined(answer: Any) -> Any:
-    """What NumPy made of several arrays, with entries of one kind."""
-    if not isinstance(answer, np.ndarray) or answer.dtype != object:
-        return answer
-    one_kind = len({kind_of(entry) for entry in answer.flat}) <= 1
-    return answer if one_kind and isinstance(answer, Vector) else Vector.of(list(answer.flat), answer.shape)
-
-
 _COMPUTED = (  # of numbers alone, with answers of a shape that depends on shapes alone
     np.var,
     np.std,
@@ -442,14 +433,10 @@ _COMPUTED = (  # of numbers alone, with answers of a shape that depends on shape
     np.linalg.det,
     np.interp,
     np.cov,
+    np.corrcoef,
+    np.linalg.inv,
+    np.linalg.eigvalsh,
 )
-_ALLOWED = (  # those that move entries, or are made of the ones above
-        np.sum, np.any, np.all, np.diff, np.sort, np.argsort, np.outer,
-        np.concatenate, np.stack, np.hstack, np.vstack, np.column_stack, np.append, np.split, np.array_split,
-        np.reshape, np.ravel, np.transpose, np.squeeze, np.expand_dims, np.moveaxis, np.swapaxes, np.flip,
-        np.flipud, np.fliplr, np.roll, np.repeat, np.tile, np.take, np.delete, np.broadcast_to, np.broadcast_arrays,
-        np.atleast_1d, np.atleast_2d, np.copy, np.shape, np.ndim, np.size, np.result_type,
-)  # fmt: skip
 FUNCTIONS |= {function: _computed(function) for function in _COMPUTED}
 _any_norm = _computed(np.linalg.norm)
 
@@ -466,4 +453,3 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
 
 
 FUNCTIONS[np.linalg.norm] = _norm
-FUNCTIONS |= {function: _by_numpy(function) for function in _ALLOWED}
