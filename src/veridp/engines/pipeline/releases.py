@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
+from veridp.accounting.pairs import Finite
 from veridp.accounting.tree import DominatingPairs
 from veridp.engines.pipeline.alignment import NAMES, Aligner, Matching, RunAlignment, is_number
+from veridp.engines.pipeline.prices import FREE, OutputPrices, pair_of_shift
 from veridp.engines.pipeline.primitives import Primitive
 from veridp.engines.pipeline.recording import Choice, Coin, Program, ProgramRun, Script, TrackedDraw, UnknownDraw
 from veridp.engines.pipeline.result import PipelineRelease, norms
 from veridp.engines.pipeline.tails import UniformTails, unbounded
 from veridp.kernel.distributions import Distribution
-from veridp.kernel.noise import Laplace, Normal, Uniform
+from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site
 
 OBSERVED_RUNS = 5  # in which the loss of a value made of uniform draws is looked at
@@ -69,9 +70,13 @@ class ReleaseCosts:
         for (site, noise), draws in groups.items():
             moves = [self._distance(place, mine) for place, mine, _ in draws]
             parts = [self._cost(place, mine, theirs) for place, mine, theirs in draws]
-            reach = [place in self._reaching for place, _, _ in draws]
+            output = [
+                self._output.part(place, part) for (place, _, _), part in zip(draws, parts, strict=True)
+            ]
+            reaches = not any(moves) or any(self._output.follow(place) for place, _, _ in draws)
             scale = getattr(draws[0][1].distribution, "scale", None)
-            yield _release(noise, site, len(draws), moves, None if scale is None else float(scale), parts, reach)
+            scale = None if scale is None else float(scale)
+            yield _release(noise, site, len(draws), moves, scale, parts, output, reaches)
 
     @cached_property
     def _unfollowed(self) -> set[int]:
@@ -236,20 +241,21 @@ class ReleaseCosts:
         return (self.left.draws[place].site for place, tails in self.tails.items() if any(map(unbounded, tails)))
 
     @cached_property
-    def _reaching(self) -> set[int]:
-        """The draws that a number of the output follows: by little, or where it is rounded, in proportion by much."""
-        matching, shifts = self.alignment.matching, self.alignment.shifts
+    def _output(self) -> OutputPrices:
+        """What the numbers of the output tell, which follow a draw by little, or where they are rounded, in proportion
+        by much."""
+        matching, shifts, claim = self.alignment.matching, self.alignment.shifts, self.program.mechanism.claim
         outputs = [place for place, row in enumerate(matching.rows) if row.site is None]
-        if not outputs or len(self.alignment.slopes) != len(matching.rows):
-            return set()
-        fine = set(np.flatnonzero(np.any(self.alignment.slopes[outputs], axis=0)).tolist())
-        if fine >= set(np.flatnonzero(shifts).tolist()):
-            return fine
-        aligner = Aligner(self.program, self.left, self.right_data, self.marks)
-        near, far = (aligner.slopes(matching, shifts, widths)[outputs] for widths in FAR)
-        self.runs += aligner.runs
-        followed = (near != 0) & np.isclose(near, far, rtol=0.2, atol=0.0)
-        return fine | set(np.flatnonzero(np.any(followed, axis=0)).tolist())
+        slopes = np.zeros((0, len(shifts)))
+        if outputs and len(self.alignment.slopes) == len(matching.rows):
+            slopes = self.alignment.slopes[outputs]
+        if len(slopes) and np.any(shifts[~np.any(slopes, axis=0)]):
+            aligner = Aligner(self.program, self.left, self.right_data, self.marks)
+            near, far = (aligner.slopes(matching, shifts, widths)[outputs] for widths in FAR)
+            self.runs += aligner.runs
+            followed = (slopes == 0) & (near != 0) & np.isclose(near, far, rtol=0.2, atol=0.0)
+            slopes = np.where(followed, near, slopes)
+        return OutputPrices(self.left.draws, slopes, shifts, 0.0 if claim is None else claim.delta)
 
     def _distance(self, place: int, draw: TrackedDraw) -> float:
         """By how much the noise is shifted; for a uniform draw, how far the value apart is that is made of it."""
@@ -366,27 +372,6 @@ def cells(thresholds: Sequence[float]) -> dict[tuple[bool, ...], float]:
     return dict(zip(answers, (high - low for low, high in itertools.pairwise(ends)), strict=True))
 
 
-FREE = DominatingPairs.both(Finite.claimed(0.0))
-
-
-def pair_of_shift(distribution: Distribution, shift: float) -> DominatingPair | None:
-    """Two distributions that are as far apart as noise and the same noise shifted; None where no ε bounds it."""
-    if isinstance(distribution, Laplace):
-        return LaplacePair(abs(shift) / distribution.width)
-    if isinstance(distribution, Normal):
-        return GaussianPair(abs(shift) / distribution.width)
-    price = distribution.price.up if shift > 0 else distribution.price.down
-    return None if price is None else Finite.claimed(abs(shift) * float(price))
-
-
-def ways(distribution: Distribution) -> tuple[Any, Any]:
-    """The prices of a shift up, and down, without δ, or with one where there is none without."""
-    price = distribution.price
-    if price.up is None and price.down is None:
-        price = distribution.price_with_delta
-    return price.up, price.down
-
-
 def _chance(mine: Sequence[float], theirs: Sequence[float]) -> DominatingPairs:
     left, right = ([weight / math.fsum(side) for weight in side] for side in (mine, theirs))
     if np.allclose(left, right, rtol=1e-12, atol=0):
@@ -401,14 +386,14 @@ def _release(
     moves: Sequence[float],
     scale: float | None,
     parts: Sequence[DominatingPairs | None],
-    reach: Sequence[bool] | None = None,
+    output: Sequence[DominatingPairs | None] | None = None,
+    reaches: bool = True,
 ) -> PipelineRelease:
-    """All draws of a line; `reach` tells which of them the output depends on, by default all."""
+    """All draws of a line; `output` holds what the output shows of their costs, by default all."""
     epsilon = math.fsum(math.inf if part is None else part.supremum for part in parts)
-    costly = tuple(part for part in parts if part is not FREE)
-    reaching = [True] * len(parts) if reach is None else reach
-    of_output = tuple(part for part, reaches in zip(parts, reaching, strict=True) if reaches and part is not FREE)
-    reaches = any(reaching) or not any(moves)
+    costly, of_output = (
+        tuple(part for part in some if part is not FREE) for some in (parts, parts if output is None else output)
+    )
     shown = noise, site.file, site.line, draws, *norms(moves), scale, epsilon, reaches
     return PipelineRelease(*shown, parts=costly, output_parts=of_output)
 
