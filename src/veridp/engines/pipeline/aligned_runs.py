@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridp.engines.pipeline.alignment import NOISY_DECISION, Aligner, Matching, Row, RunAlignment, is_number
+from veridp.engines.pipeline.alignment import (
+    NOISY_DECISION,
+    Aligner,
+    Matching,
+    RunAlignment,
+    kind_of,
+    near,
+)
+from veridp.engines.pipeline.mixtures import ends_of_tails
 from veridp.engines.pipeline.recording import (
     Choice,
     Coin,
@@ -24,7 +31,6 @@ from veridp.engines.pipeline.recording import (
 )
 from veridp.engines.pipeline.releases import ReleaseCosts
 from veridp.errors import MechanismFailed
-from veridp.kernel.distributions import Distribution
 from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site, branch_to
 from veridp.verdict import Remark
@@ -37,7 +43,6 @@ OFTEN = 0.25  # of the runs on one side have a value that no run on the other ha
 MAX_TURNED = 16  # coins and choices that are turned, to see whether a value depends on them
 MAX_LINES = 4  # whose first draw, toss or choice is turned or moved far, to see where rare noise leads
 MAX_OPTIONS = 4  # of a choice that are tried
-MAX_HALVINGS = 60  # of an interval that holds the end of a tail
 RARE = 1e-4  # probability of the tail into which noise is moved
 
 
@@ -127,12 +132,12 @@ class AlignedRuns:
         return [self.run(data, Script(seed)) for seed in seeds]
 
     def other_noise(self, *, rare: bool) -> list[Script]:
-        """Other noise on which the two runs may show more, or cost more, than on this one.
+        """Other noise with which the two runs may show more, or cost more, than with this one.
 
-        That is noise on which the left run goes another way through the program or draws from other distributions, and
-        noise of which the shift found here does not keep the output; the latter comes first. It is fresh noise, and with
-        `rare` also this one between two values of the data that it is compared with, with a coin or a choice turned, or
-        with a draw in one of its tails.
+        That is noise for which the left run goes another way through the program or draws from other distributions, and
+        noise for which the shift found here does not keep the output; the latter comes first. It is fresh noise. With
+        `rare` it is also this noise moved between two values of the data that it is compared with, or with a coin or a
+        choice turned, or with a draw in one of its tails.
         """
         sources: list[list[tuple[Script, ProgramRun]]] = [[(Script(run.script.seed), run) for run in self.others]]
         between = (script for _, script in self.between)
@@ -335,33 +340,8 @@ def _redrawn(run: ProgramRun, seed: int) -> Script:
     return replace(Script.repeating(run, moves), choices=tuple(choices))
 
 
-def ends_of_tails(noise: Distribution, probability: float) -> list[float]:
-    """Where the two tails of this probability begin."""
-    ends = []
-    for side, tail in ((1.0, noise.log_above), (-1.0, noise.log_below)):
-        near, far = 0.0, noise.width
-        for _ in range(MAX_HALVINGS):
-            beyond = tail(np.array([noise.middle + side * far])).item() <= math.log(probability)
-            step = (far - near) / 2 if beyond else 2 * (far - near)
-            near, far = (near, far - step) if beyond else (far, far + step)
-        ends.append(noise.middle + side * far)
-    return ends
-
-
-def kind_of(value: object) -> object:
-    """A part of an output as far as noise cannot change it: any finite number is one kind."""
-    return "a number" if is_number(value) else value
-
-
 def same_output(mine: ProgramRun, theirs: ProgramRun) -> bool:
     """Whether both runs have the same output, but for how floats are rounded."""
     if mine.raised != theirs.raised or mine.leaves.keys() != theirs.leaves.keys():
         return False
     return all(near(value, theirs.leaves[name]) for name, value in mine.leaves.items())
-
-
-def near(mine: object, theirs: object) -> bool:
-    """Whether two parts of an output are the same, but for how floats are rounded."""
-    if is_number(mine) and is_number(theirs):
-        return Row("", None, float(mine), float(theirs)).same  # type: ignore[arg-type]
-    return repr(mine) == repr(theirs)

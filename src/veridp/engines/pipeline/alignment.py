@@ -205,6 +205,18 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def kind_of(value: object) -> object:
+    """A part of an output as far as noise cannot change it: any finite number is one kind."""
+    return "a number" if is_number(value) else value
+
+
+def near(mine: object, theirs: object) -> bool:
+    """Whether two parts of an output are the same, but for how floats are rounded."""
+    if is_number(mine) and is_number(theirs):
+        return Row("", None, float(mine), float(theirs)).same  # type: ignore[arg-type]
+    return repr(mine) == repr(theirs)
+
+
 @dataclass(frozen=True, eq=False)
 class RunAlignment:
     """The right run with its noise shifted, and how its values, at the end, depend on the noise."""
@@ -404,7 +416,9 @@ class Aligner:
         if len(trial.rows) == len(slopes) and not trial.settled:  # slopes are rounded
             shifts = shifts + self._cheapest(trial, slopes, way_first=False)
             trial = self._matching(shifts)
-        return replace(found, matching=trial, shifts=shifts) if _worth(trial)[:2] >= _worth(found.matching)[:2] else found
+        return (
+            replace(found, matching=trial, shifts=shifts) if _worth(trial)[:2] >= _worth(found.matching)[:2] else found
+        )
 
 
 def cheapest_shift(draws: Sequence[TrackedDraw], slopes: Array, gaps: Array, weights: Array) -> Array:
@@ -420,7 +434,7 @@ def cheapest_shift(draws: Sequence[TrackedDraw], slopes: Array, gaps: Array, wei
     size = np.abs(slopes[rows]).max(axis=1)
     matrix, gaps = slopes[np.ix_(rows, used)] / size[:, None], gaps[rows] / size
     far = np.abs(gaps).max()
-    prices = np.array([_prices(draws[place]) for place in used])
+    prices = np.array([_prices(draws[place]) for place in used.tolist()])
     unit = prices[np.isfinite(prices)].max(initial=1.0)
     bounds = [(0, None if math.isfinite(price) else 0) for price in prices.T.ravel()]
     slack = identity(len(gaps))
@@ -447,7 +461,7 @@ def shortest_shift(draws: Sequence[TrackedDraw], slopes: Array, shifts: Array) -
     used = np.flatnonzero(normal & np.any(slopes[mixed], axis=0))
     if not len(used):
         return shifts
-    widths = np.array([draws[place].distribution.width for place in used])
+    widths = np.array([draws[place].distribution.width for place in used.tolist()])
     matrix = slopes[:, used] * widths
     shortest, *_ = np.linalg.lstsq(matrix, matrix @ (shifts[used] / widths), rcond=SLOPE_RANK)
     moved = shifts.copy()

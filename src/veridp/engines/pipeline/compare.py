@@ -59,7 +59,7 @@ def claiming(program: Mechanism | Function, arguments: dict[str, Any]) -> Mechan
 def compared(mechanism: Mechanism, left: Any, right: Any, seed: int = 0, pattern: str = "given") -> PipelineResult:
     """The same, in this process and without a limit of its own.
 
-    Noise may decide which way the program goes, and how much it costs. Where one sequence of noise shows nothing, others
+    Noise may decide which way the program goes, and what that costs. Where one sequence of noise shows nothing, others
     are compared too, and the result is that of the first that shows a candidate, or else of one whose cost is not
     known, or else of the costliest.
     """
@@ -100,6 +100,8 @@ def _result(runs: AlignedRuns, pattern: str) -> PipelineResult:
         seed=runs.seed,
         pattern=pattern,
     )
+    if _too_dear(result) is not None:  # on the way that this run went; does the output tell it?
+        result = replace(result, releases=tuple(runs.costs.told), runs=runs.runs + runs.costs.runs)
     dear = _too_dear(result)
     return result if dear is None else replace(result, candidates=(*result.candidates, dear))
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from veridp.claim import number
-from veridp.engines.pipeline.aligned_runs import AlignedRuns, kind_of, near
-from veridp.engines.pipeline.alignment import Aligner, Row, is_number
+from veridp.engines.pipeline.aligned_runs import AlignedRuns
+from veridp.engines.pipeline.alignment import Aligner, Row, is_number, kind_of, near
 from veridp.engines.pipeline.prices import ways
 from veridp.engines.pipeline.primitives import TOLERANCE, Primitive
 from veridp.engines.pipeline.recording import Choice, Coin, Decision, RunEvent, Script, TrackedDraw, UnknownDraw
@@ -185,7 +185,9 @@ class Faults:
         rounded = float(row.left).is_integer() and not all(draw.distribution.integer for draw in draws)
         apart, shift = self._least_shift()
         beyond = [
-            place for place in np.flatnonzero(shift).tolist() if place in used and self._leaves(row.name, place, shift[place], slope)
+            place
+            for place in np.flatnonzero(shift).tolist()
+            if place in used and self._leaves(row.name, place, shift[place], slope)
         ]
         steady = all(self._steady(row.name, place) for place in used)
         if rounded or not steady or not (apart or beyond) or self.runs.by_chance(row.name):

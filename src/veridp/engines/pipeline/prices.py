@@ -87,9 +87,9 @@ class OutputPrices:
         return shortest_shift(self.draws, self.slopes, found)
 
     @cached_property
-    def _shared(self) -> Array:
+    def _shared(self) -> NDArray[np.bool_]:
         """Which numbers follow several draws."""
-        return np.count_nonzero(self.slopes, axis=1) > 1
+        return np.asarray(np.count_nonzero(self.slopes, axis=1) > 1)
 
     @cached_property
     def _known(self) -> set[int]:
@@ -97,7 +97,7 @@ class OutputPrices:
         followed = np.flatnonzero(np.any(self.slopes, axis=0))
         if not np.any(self._shared):
             return set(followed.tolist())
-        matrix = self.slopes[:, followed] * [self.draws[place].distribution.width for place in followed]
+        matrix = self.slopes[:, followed] * [self.draws[place].distribution.width for place in followed.tolist()]
         projector = np.linalg.pinv(matrix, rcond=SLOPE_RANK) @ matrix
         return set(followed[np.diagonal(projector) > 1 - SAME_SHIFT].tolist())
 
@@ -121,9 +121,12 @@ class OutputPrices:
             return FREE
         if cost is None or np.isclose(least, shift, rtol=SAME_SHIFT, atol=0.0) or isinstance(noise, Uniform):
             least = shift
-        if cost is None or cost is FREE or (least == shift and (not self.delta or isinstance(noise, Laplace | Normal))):
+        exact = not self.delta or isinstance(noise, Laplace | Normal)
+        if cost is None or (least == shift and exact):
             return cost
-        if self.delta and not isinstance(noise, Laplace | Normal):
-            return FREE if isinstance(noise, Uniform) else cells_of_shift(noise, least)
-        pair = pair_of_shift(noise, least) if least else None
+        if not least or isinstance(noise, Uniform):
+            return FREE
+        if not exact:
+            return cells_of_shift(noise, least)
+        pair = pair_of_shift(noise, least)
         return FREE if pair is None else DominatingPairs.both(pair)

@@ -16,6 +16,7 @@ import numpy as np
 from veridp.accounting.pairs import Finite
 from veridp.accounting.tree import DominatingPairs
 from veridp.engines.pipeline.alignment import NAMES, Aligner, Matching, RunAlignment, is_number
+from veridp.engines.pipeline.mixtures import Chance, Mixtures
 from veridp.engines.pipeline.prices import FREE, OutputPrices, pair_of_shift
 from veridp.engines.pipeline.primitives import Primitive
 from veridp.engines.pipeline.recording import Choice, Coin, Program, ProgramRun, Script, TrackedDraw, UnknownDraw
@@ -56,12 +57,31 @@ class ReleaseCosts:
     @cached_property
     def releases(self) -> list[PipelineRelease]:
         """All that was released in both runs, line by line, with its cost."""
+        return self._releases(None)
+
+    @cached_property
+    def told(self) -> list[PipelineRelease]:
+        """The same, but of what the output shows, only those parts whose way it tells."""
+        rows = (row.name for row in self.alignment.matching.rows if row.site is None)
+        names = [name for name, slopes in zip(rows, self._output.slopes, strict=False) if np.any(slopes)]
+        draws = range(len(self.left.draws))
+        tossed = set(self.left.tossed)
+        deciding = tuple(place for place in draws if place not in tossed and not self._output.follow(place))
+
+        def run(script: Script) -> ProgramRun:
+            self.runs += 1
+            return self.program.run(self.left_data, script, marks=self.marks)
+
+        return self._releases(Mixtures(run, self.left, deciding, frozenset(names)))
+
+    def _releases(self, mixtures: Mixtures | None) -> list[PipelineRelease]:
         unknown = (
             _release(f"{one.method} noise", one.site, 1, [], None, [None]) for one, _ in self._shared(UnknownDraw)
         )
-        return [*self._noise_releases(), *self._chance_releases(), *self._library_releases(), *unknown]
+        noise, chance = self._noise_releases(mixtures), self._chance_releases(mixtures)
+        return [*noise, *chance, *self._library_releases(), *unknown]
 
-    def _noise_releases(self) -> Iterator[PipelineRelease]:
+    def _noise_releases(self, mixtures: Mixtures | None) -> Iterator[PipelineRelease]:
         groups: dict[tuple[Site, str], list[tuple[int, TrackedDraw, TrackedDraw]]] = {}
         for place, (mine, theirs) in enumerate(self._shared(TrackedDraw)):
             if place in self._tosses:
@@ -71,12 +91,18 @@ class ReleaseCosts:
             moves = [self._distance(place, mine) for place, mine, _ in draws]
             parts = [self._cost(place, mine, theirs) for place, mine, theirs in draws]
             output = [
-                self._output.part(place, part) for (place, _, _), part in zip(draws, parts, strict=True)
+                self._output.part(place, part) if mixtures is None or not self._names(place) & mixtures.mixed else FREE
+                for (place, _, _), part in zip(draws, parts, strict=True)
             ]
             reaches = not any(moves) or any(self._output.follow(place) for place, _, _ in draws)
             scale = getattr(draws[0][1].distribution, "scale", None)
             scale = None if scale is None else float(scale)
             yield _release(noise, site, len(draws), moves, scale, parts, output, reaches)
+
+    def _names(self, place: int) -> set[str]:
+        """The numbers of the output that follow a draw."""
+        names = (row.name for row in self.alignment.matching.rows if row.site is None)
+        return {name for name, slope in zip(names, self._output.slopes, strict=False) if slope[place]}
 
     @cached_property
     def _unfollowed(self) -> set[int]:
@@ -319,11 +345,11 @@ class ReleaseCosts:
         both = (slopes[0] != 0) & (slopes[1] != 0) & firm
         return float(np.abs(np.log(np.abs(slopes[1][both] / slopes[0][both]))).max()) if both.any() else None
 
-    def _chance_releases(self) -> Iterator[PipelineRelease]:
-        groups: dict[tuple[Site, str], list[DominatingPairs | None]] = {}
-        for mine, theirs in self._shared(Choice):
+    def _chance_releases(self, mixtures: Mixtures | None) -> Iterator[PipelineRelease]:
+        groups: dict[tuple[Site, str], list[tuple[Chance, DominatingPairs | None]]] = {}
+        for place, (mine, theirs) in enumerate(self._shared(Choice)):
             key = mine.site, f"a choice of {len(mine.weights)}"
-            groups.setdefault(key, []).append(_chance(mine.weights, theirs.weights))
+            groups.setdefault(key, []).append((("choice", place), _chance(mine.weights, theirs.weights)))
         for place, tosses in self._tosses.items():
             sides = [cells([side(toss) for toss in tosses]) for side in (LEFT_SIDE, RIGHT_SIDE)]
             found = dict.fromkeys([*sides[0], *sides[1]])
@@ -331,9 +357,11 @@ class ReleaseCosts:
             shares = [[side.get(answers, 0.0) for answers in wide] for side in sides]
             known = place not in self._unfollowed and place not in self._torn
             costs = groups.setdefault((tosses[0].site, f"a choice of {len(sides[0])}"), [])
-            costs.append(_chance(*shares) if known else None)
-        for (site, noise), parts in groups.items():
-            yield _release(noise, site, len(parts), [], None, parts)
+            costs.append((("toss", place), _chance(*shares) if known else None))
+        for (site, noise), both in groups.items():
+            parts = [part for _, part in both]
+            output = [part if mixtures is None or mixtures.tells(chance) else FREE for chance, part in both]
+            yield _release(noise, site, len(parts), [], None, parts, output)
 
     def _library_releases(self) -> Iterator[PipelineRelease]:
         for mine, theirs in self._shared(Primitive):
