@@ -43,7 +43,8 @@ SUITES = {
     "engines/finder/test_search.py": "engines/finder/ascent engines/finder/restart engines/finder/result "
     "engines/finder/search_run",
     "engines/pipeline/test_compare.py": "engines/pipeline/aligned_runs engines/pipeline/alignment "
-    "engines/pipeline/faults engines/pipeline/recording "
+    "engines/pipeline/faults engines/pipeline/mixtures "
+    "engines/pipeline/prices engines/pipeline/recording "
     "engines/pipeline/releases engines/pipeline/result engines/pipeline/tails engines/pipeline/tracked",
     "engines/pipeline/test_search.py": "engines/pipeline/data",
     "engines/prove/test_aggregates.py": "engines/prove/aggregate_proof engines/prove/record_loops",

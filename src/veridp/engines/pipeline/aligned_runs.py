@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from veridp.engines.pipeline.alignment import Aligner, Matching, Row, RunAlignment, is_number
+from veridp.engines.pipeline.alignment import (
+    NOISY_DECISION,
+    Aligner,
+    Matching,
+    RunAlignment,
+    kind_of,
+    near,
+)
+from veridp.engines.pipeline.mixtures import ends_of_tails
 from veridp.engines.pipeline.recording import (
     Choice,
+    Coin,
     Decision,
     NoisyValue,
     Program,
@@ -25,11 +35,15 @@ from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site, branch_to
 from veridp.verdict import Remark
 
+Array = NDArray[np.float64]
 MIN_SAME_WAY = 3  # runs that go one way, to tell what noise does not change there
 FRESH_RUNS = 6  # on either side, with other noise: what they share does not depend on noise
 MORE_RUNS = 40  # where the noise decides something: a biased coin may well fall the same way seven times
 OFTEN = 0.25  # of the runs on one side have a value that no run on the other has: chance does not explain it
 MAX_TURNED = 16  # coins and choices that are turned, to see whether a value depends on them
+MAX_LINES = 4  # whose first draw, toss or choice is turned or moved far, to see where rare noise leads
+MAX_OPTIONS = 4  # of a choice that are tried
+RARE = 1e-4  # probability of the tail into which noise is moved
 
 
 @dataclass(eq=False)
@@ -40,11 +54,13 @@ class AlignedRuns:
     left_data: Any
     right_data: Any
     seed: int
+    script: Script | None = None  # of the left run, where the seed alone does not say it
 
     def __post_init__(self) -> None:
         self.runs, self.marks = 0, True
         self.remarks: list[Remark] = []
-        first = self.run(self.left_data, Script(self.seed))
+        script = self.script or Script(self.seed)
+        first = self.run(self.left_data, script)
         plain = self.run(self.left_data, Script.repeating(first), marks=False)
         if not same_output(first, plain):
             again = self.run(self.left_data, Script.repeating(first), marks=False)
@@ -54,7 +70,7 @@ class AlignedRuns:
             else:
                 sentence = "it gives other outputs on the same noise: some of its randomness is out of sight"
             self.remarks.append(Remark(sentence))
-            first = self.run(self.left_data, Script(self.seed), marks=False)
+            first = self.run(self.left_data, script, marks=False)
         self.left = first
         aligner = Aligner(self.program, self.left, self.right_data, self.marks)
         self.alignment: RunAlignment = aligner.align()
@@ -115,35 +131,102 @@ class AlignedRuns:
         seeds = (np.random.SeedSequence([self.seed, 1 + k]).generate_state(1)[0].item() for k in numbers)
         return [self.run(data, Script(seed)) for seed in seeds]
 
-    @property
-    def other_ways(self) -> list[int]:
-        """Seeds with which the left run goes another way through the program, ends in another kind of output, or draws
-        other noise on that way.
+    def other_noise(self, *, rare: bool) -> list[Script]:
+        """Other noise with which the two runs may show more, or cost more, than with this one.
 
-        Those with which the right run then goes yet another way come first: on the same noise, the data decide. Where
-        the same noise gives the same output here, also those with which it does not.
+        That is noise for which the left run goes another way through the program or draws from other distributions, and
+        noise for which the shift found here does not keep the output; the latter comes first. It is fresh noise. With
+        `rare` it is also this noise moved between two values of the data that it is compared with, or with a coin or a
+        choice turned, or with a draw in one of its tails.
         """
-        own = _noisy_way(self.left)
-        ways = {way: run.script.seed for run in reversed(self.others) if (way := _noisy_way(run)) != own}
-        still = self.matching.settled and not np.any(self.alignment.shifts)
-        pairs = list(zip(self.others, self.fresh[1], strict=True)) if ways or still else []
-        apart = [left.script.seed for left, right in pairs if ways and _way(left) != _way(right)]
-        apart += [left.script.seed for left, right in pairs if still and not same_output(left, right)]
-        return list(dict.fromkeys([*apart, *ways.values()]))
+        sources: list[list[tuple[Script, ProgramRun]]] = [[(Script(run.script.seed), run) for run in self.others]]
+        between = (script for _, script in self.between)
+        for scripts in (between, self._turned, self._extreme) if rare else ():
+            sources.append([(script, self.run(self.left_data, script)) for script in scripts])
+        seen = {_noisy_way(self.left)}
+        apart, others = ([list[Script]() for _ in sources] for _ in range(2))
+        for place, source in enumerate(sources):
+            for script, left in source:
+                shifts = self.alignment.shifts if len(left.draws) == len(self.left.draws) else None
+                right = self.run(self.right_data, Script.repeating(left, shifts))
+                if _way(left) != _way(right) or not same_output(left, right):
+                    apart[place].append(script)
+                elif _noisy_way(left) not in seen:
+                    others[place].append(script)
+                seen.add(_noisy_way(left))
+        turns = itertools.chain(itertools.zip_longest(*apart), itertools.zip_longest(*others))
+        return [script for turn in turns for script in turn if script is not None]
+
+    @cached_property
+    def slopes(self) -> Array:
+        """Of the values that are to be the same, on the right, by the draws."""
+        matching, slopes = self.matching, self.alignment.slopes
+        if len(slopes) != len(matching.rows):
+            aligner = Aligner(self.program, self.left, self.right_data, self.marks)
+            slopes = aligner.slopes(matching, self.alignment.shifts)
+            self.runs += aligner.runs
+        return slopes
+
+    @cached_property
+    def between(self) -> list[tuple[Site, Script]]:
+        """Lines that compare noise with data, each with noise that lies between the values of the two sides."""
+        rows, found = self.matching.rows, dict[Site, Script]()
+        for row, slope in zip(rows, self.slopes, strict=True) if self.matching.whole else ():
+            if row.site is not None and row.price == NOISY_DECISION and not row.same and np.any(slope):
+                moves = slope * -(row.left + row.right) / 2 / (slope @ slope)
+                found.setdefault(row.site, Script.repeating(self.left, moves))
+        return list(found.items())[:MAX_LINES]
+
+    @property
+    def _turned(self) -> Iterator[Script]:
+        """The same noise with one coin that falls the other way, or another choice: the first of each line."""
+        draws, lost = self.left.draws, self._ignored
+        for toss in _first_of_lines(event for event in self.left.events if isinstance(event, Coin)):
+            place = next(place for place in self.left.tossed if draws[place].value == toss.drawn[0])
+            value, threshold = float(toss.drawn[0]), float(toss.thresholds[0])
+            chance, other = (threshold, threshold / 2) if value >= threshold else (1 - threshold, (1 + threshold) / 2)
+            if chance > lost:
+                yield self._moved(place, other - value)
+        for choice in _first_of_lines(self.left.choices):
+            options = sorted(range(len(choice.weights)), key=lambda option: choice.weights[option])
+            able = [option for option in options if choice.weights[option] > lost and option != choice.chosen]
+            place = self.left.choices.index(choice)
+            yield from (Script.choosing(self.left, place, option) for option in able[:MAX_OPTIONS])
+
+    @property
+    def _extreme(self) -> Iterator[Script]:
+        """The same noise with one draw far out in a tail: the first of each line."""
+        tail = max(RARE, 2 * self._ignored)
+        noise = (draw for draw in self.left.draws if not isinstance(draw.distribution, Uniform))
+        for draw in _first_of_lines(noise):
+            place = self.left.draws.index(draw)
+            yield from (self._moved(place, end - draw.value) for end in ends_of_tails(draw.distribution, tail))
+
+    def _moved(self, place: int, by: float) -> Script:
+        moves = np.zeros(len(self.left.draws))
+        moves[place] = by
+        return Script.repeating(self.left, moves)
+
+    @property
+    def _ignored(self) -> float:
+        """The probability of what a claim gives up."""
+        claim = self.program.mechanism.claim
+        return 0.0 if claim is None else claim.delta
 
     def by_data(self, view: Callable[[ProgramRun], object]) -> bool:
         """Whether the view of a run is one thing on the left, whatever the noise, and another on the right."""
         left, right = ({repr(view(run)) for run in side} for side in self.fresh)
         if len(left) != 1 or len(right) != 1 or left == right:
             return False
-        more = [{repr(view(run)) for run in side} for side in self._more]
-        return more[0] <= left and more[1] <= right
+        more = [{repr(view(run)) for run in side} for sides in (self._more, self._turned_runs) for side in sides]
+        return all(seen <= (left, right)[place % 2] for place, seen in enumerate(more))
 
     def without_noise(self, name: str) -> bool:
         """Whether this part of the output is one thing in all left runs that go the way of the two aligned ones, and
         another in all such right ones; and these things do not occur on the other side, on any way.
 
-        Where coins decide the way, and by it the output, no single way has noise, and yet all of them together do.
+        Where coins decide the way, and by it the output, no single way has noise, and yet all of them together do: by
+        chance, one of many may be given out on another way, too.
         """
         left, right = ([*side, *more] for side, more in zip(self.fresh, self._more, strict=True))
         sides, seen = ([self.left, *left], [self.matching.right, *right]), []
@@ -154,21 +237,47 @@ class AlignedRuns:
             seen.append(alike[0])
         if seen[0] == seen[1]:
             return False
+        ways = {_way(self.left), _way(self.matching.right)}
+        if self._varies(name, [run for run in (*left, *right) if _way(run) not in ways]):
+            return False
         counts = [[sum(repr(run.leaves.get(name)) == one for run in runs) for runs in (left, right)] for one in seen]
         often = counts[0][0] >= OFTEN * len(left) and counts[1][1] >= OFTEN * len(right)
         return often and not counts[0][1] and not counts[1][0]
 
+    @cached_property
+    def _turned_runs(self) -> tuple[list[ProgramRun], list[ProgramRun]]:
+        """The two runs again, each with one coin or choice that falls in another way."""
+        runs = []
+        for data, run in ((self.left_data, self.left), (self.right_data, self.matching.right)):
+            scripts = []
+            for place in run.tossed[:MAX_TURNED]:
+                moves = np.zeros(len(run.draws))
+                moves[place] = 1.0 - 2.0 * run.draws[place].value
+                scripts.append(Script.repeating(run, moves))
+            choices = itertools.islice(enumerate(run.choices), MAX_TURNED)
+            scripts += [Script.choosing(run, place, (one.chosen + 1) % len(one.weights)) for place, one in choices]
+            runs.append([self.run(data, script) for script in scripts])
+        return runs[0], runs[1]
+
+    def _varies(self, name: str, runs: list[ProgramRun]) -> bool:
+        """Whether this part of the output is one of several by chance, on a way that these runs go."""
+        ways: dict[tuple[object, ...], list[ProgramRun]] = {}
+        for run in runs:
+            ways.setdefault(_way(run), []).append(run)
+        for way, alike in ways.items():
+            if len(alike) <= MIN_SAME_WAY:
+                again = [self.run(self.left_data, _redrawn(alike[0], seed)) for seed in range(FRESH_RUNS)]
+                alike = [*alike, *(run for run in again if _way(run) == way)]
+            values = [run.leaves.get(name) for run in alike]
+            continuous = all(isinstance(value, float) and not value.is_integer() for value in values)
+            if not continuous and len(set(map(repr, values))) > 1:
+                return True
+        return False
+
     def by_chance(self, name: str) -> bool:
         """Whether this part of the left output becomes another where a coin or a choice falls in another way."""
-        draws, choices = self.left.draws, self.left.choices
-        scripts = []
-        for place in self.left.tossed[:MAX_TURNED]:
-            moves = np.zeros(len(draws))
-            moves[place] = 1.0 - 2.0 * draws[place].value
-            scripts.append(Script.repeating(self.left, moves))
-        scripts += [Script.choosing(self.left, place) for place in range(min(len(choices), MAX_TURNED))]
         mine = self.left.leaves.get(name)
-        return any(not near(mine, self.run(self.left_data, script).leaves.get(name)) for script in scripts)
+        return any(not near(mine, run.leaves.get(name)) for run in self._turned_runs[0])
 
     # ----------------------------------------------------------------------------------------------------- where it was
 
@@ -210,13 +319,25 @@ def _way(run: ProgramRun) -> tuple[object, ...]:
 
 
 def _noisy_way(run: ProgramRun) -> tuple[object, ...]:
-    """The same with the distributions that were drawn from: a line may draw from one or from another."""
-    return *_way(run), tuple(str(draw.distribution) for draw in run.draws)
+    """The same with the distributions that were drawn from, and the chances: a line may have one or another."""
+    return *_way(run), tuple(str(draw.distribution) for draw in run.draws), tuple(one.weights for one in run.choices)
 
 
-def kind_of(value: object) -> object:
-    """A part of an output as far as noise cannot change it: any finite number is one kind."""
-    return "a number" if is_number(value) else value
+def _first_of_lines(events: Iterable[Any]) -> Iterator[Any]:
+    first: dict[Site, Any] = {}
+    for event in events:
+        first.setdefault(event.site, event)
+    return itertools.islice(first.values(), MAX_LINES)
+
+
+def _redrawn(run: ProgramRun, seed: int) -> Script:
+    """The noise of the run drawn anew, but for the coins."""
+    rng, moves = np.random.default_rng(seed), np.zeros(len(run.draws))
+    for place, draw in enumerate(run.draws):
+        if place not in run.tossed:
+            moves[place] = draw.distribution.draw(rng, 1)[0].item() - draw.value
+    choices = (replace(one, chosen=int(rng.choice(len(one.weights), p=one.weights))) for one in run.choices)
+    return replace(Script.repeating(run, moves), choices=tuple(choices))
 
 
 def same_output(mine: ProgramRun, theirs: ProgramRun) -> bool:
@@ -224,10 +345,3 @@ def same_output(mine: ProgramRun, theirs: ProgramRun) -> bool:
     if mine.raised != theirs.raised or mine.leaves.keys() != theirs.leaves.keys():
         return False
     return all(near(value, theirs.leaves[name]) for name, value in mine.leaves.items())
-
-
-def near(mine: object, theirs: object) -> bool:
-    """Whether two parts of an output are the same, but for how floats are rounded."""
-    if is_number(mine) and is_number(theirs):
-        return Row("", None, float(mine), float(theirs)).same  # type: ignore[arg-type]
-    return repr(mine) == repr(theirs)

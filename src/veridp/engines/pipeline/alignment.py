@@ -29,7 +29,7 @@ from veridp.engines.pipeline.recording import (
     Script,
     TrackedDraw,
 )
-from veridp.kernel.noise import Uniform
+from veridp.kernel.noise import Normal, Uniform
 from veridp.kernel.site import Site
 
 Array = NDArray[np.float64]
@@ -39,6 +39,7 @@ SMALL_STEP, TINY_STEP = 1e-4, 1e-6  # of the width of the noise, by which a draw
 TO_END = 0.75  # of the way to the end of the support, that a step takes a uniform draw at most
 VALUE_TOLERANCE = 1e-9  # values that differ by less, relatively, are the same: shifting noise rounds
 NO_SLOPE = 1e-12  # relative to the largest
+SLOPE_RANK = 1e-6  # relative: rows that measured slopes do not tell apart
 NOISY_VALUE, NOISY_DECISION, HARD = 1e3, 1e4, 1e6  # what it costs to leave a row different, in prices of noise
 NAMES: Mapping[type[Decision], str] = {
     Decision: "a decision",
@@ -204,6 +205,18 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def kind_of(value: object) -> object:
+    """A part of an output as far as noise cannot change it: any finite number is one kind."""
+    return "a number" if is_number(value) else value
+
+
+def near(mine: object, theirs: object) -> bool:
+    """Whether two parts of an output are the same, but for how floats are rounded."""
+    if is_number(mine) and is_number(theirs):
+        return Row("", None, float(mine), float(theirs)).same  # type: ignore[arg-type]
+    return repr(mine) == repr(theirs)
+
+
 @dataclass(frozen=True, eq=False)
 class RunAlignment:
     """The right run with its noise shifted, and how its values, at the end, depend on the noise."""
@@ -246,8 +259,8 @@ class Aligner:
         if not found.matching.settled and any(row.soft and not row.same for row in found.matching.rows):
             other = self._descend(way_first=True)
             if other.matching.settled and len(other.matching.pairs) >= len(found.matching.pairs):
-                return other
-        return replace(found, runs=self.runs)
+                found = other
+        return replace(self._shortest(found), runs=self.runs)
 
     def _descend(self, *, way_first: bool = False) -> RunAlignment:
         """Newton's method; with `way_first` it restores noisy values and decisions before the output."""
@@ -388,34 +401,76 @@ class Aligner:
 
     def _cheapest(self, matching: Matching, slopes: Array, way_first: bool) -> Array:
         """The cheapest shift that removes the gaps, as far as noise can."""
-        from scipy.optimize import linprog
-        from scipy.sparse import csr_matrix, hstack, identity
+        gaps, weights = ([value(row) for row in matching.rows] for value in (_gap, lambda row: row.weight(way_first)))
+        return cheapest_shift(self.left.draws, slopes, np.array(gaps), np.array(weights))
 
-        rows = np.flatnonzero(np.any(slopes, axis=1))
-        gaps = np.array([matching.rows[place].gap for place in rows])
-        if not len(gaps) or not np.any(gaps):
-            return np.zeros(slopes.shape[1])
-        draws = np.flatnonzero(np.any(slopes[rows], axis=0))
-        matrix, size = slopes[np.ix_(rows, draws)], np.abs(slopes[rows]).max(axis=1)
-        matrix, gaps = matrix / size[:, None], gaps / size
-        far = np.abs(gaps).max()
-        prices = np.array([_prices(self.left.draws[draw]) for draw in draws])
-        unit = prices[np.isfinite(prices)].max(initial=1.0)
-        bounds = [(0, None if math.isfinite(price) else 0) for price in prices.T.ravel()]
-        weights = unit * np.array([matching.rows[place].weight(way_first) for place in rows])
-        slack = identity(len(gaps))
-        sparse = csr_matrix(matrix)
-        found = linprog(
-            np.concatenate([np.nan_to_num(prices.T.ravel(), posinf=0.0), np.tile(weights, 2)]),
-            A_eq=hstack([sparse, -sparse, slack, -slack]),
-            b_eq=-gaps / far,
-            bounds=[*bounds, *[(0, None)] * (2 * len(gaps))],
-            method="highs",
+    def _shortest(self, found: RunAlignment) -> RunAlignment:
+        """The same with normal noise shifted by the least Euclidean length, where that restores as much."""
+        rows, slopes = found.matching.rows, found.slopes
+        if len(slopes) != len(rows) or not found.matching.settled:
+            return found
+        shifts = shortest_shift(self.left.draws, slopes, found.shifts)
+        if np.allclose(shifts, found.shifts, rtol=VALUE_TOLERANCE, atol=0.0):
+            return found
+        trial = self._matching(shifts)
+        if len(trial.rows) == len(slopes) and not trial.settled:  # slopes are rounded
+            shifts = shifts + self._cheapest(trial, slopes, way_first=False)
+            trial = self._matching(shifts)
+        return (
+            replace(found, matching=trial, shifts=shifts) if _worth(trial)[:2] >= _worth(found.matching)[:2] else found
         )
-        shifts = np.zeros(slopes.shape[1])
-        if found.x is not None:
-            shifts[draws] = (found.x[: len(draws)] - found.x[len(draws) : 2 * len(draws)]) * far
+
+
+def cheapest_shift(draws: Sequence[TrackedDraw], slopes: Array, gaps: Array, weights: Array) -> Array:
+    """The cheapest shift of the draws that closes the gaps, as far as noise can; an open one costs its weight."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_matrix, hstack, identity
+
+    shifts = np.zeros(slopes.shape[1])
+    rows = np.flatnonzero(np.any(slopes, axis=1))
+    if not np.any(gaps[rows]):
         return shifts
+    used = np.flatnonzero(np.any(slopes[rows], axis=0))
+    size = np.abs(slopes[rows]).max(axis=1)
+    matrix, gaps = slopes[np.ix_(rows, used)] / size[:, None], gaps[rows] / size
+    far = np.abs(gaps).max()
+    prices = np.array([_prices(draws[place]) for place in used.tolist()])
+    unit = prices[np.isfinite(prices)].max(initial=1.0)
+    bounds = [(0, None if math.isfinite(price) else 0) for price in prices.T.ravel()]
+    slack = identity(len(gaps))
+    sparse = csr_matrix(matrix)
+    found = linprog(
+        np.concatenate([np.nan_to_num(prices.T.ravel(), posinf=0.0), np.tile(unit * weights[rows], 2)]),
+        A_eq=hstack([sparse, -sparse, slack, -slack]),
+        b_eq=-gaps / far,
+        bounds=[*bounds, *[(0, None)] * (2 * len(gaps))],
+        method="highs",
+    )
+    if found.x is not None:
+        shifts[used] = (found.x[: len(used)] - found.x[len(used) : 2 * len(used)]) * far
+    return shifts
+
+
+def shortest_shift(draws: Sequence[TrackedDraw], slopes: Array, shifts: Array) -> Array:
+    """A shift that moves every row as this one does, in which normal noise goes the least way, in Euclidean widths.
+
+    What normal noise costs follows from that length alone: two draws that are added up share what hides their sum.
+    """
+    normal = np.array([isinstance(draw.distribution, Normal) for draw in draws], dtype=bool)
+    mixed = np.count_nonzero(slopes[:, normal], axis=1) > 1
+    used = np.flatnonzero(normal & np.any(slopes[mixed], axis=0))
+    if not len(used):
+        return shifts
+    widths = np.array([draws[place].distribution.width for place in used.tolist()])
+    matrix = slopes[:, used] * widths
+    shortest, *_ = np.linalg.lstsq(matrix, matrix @ (shifts[used] / widths), rcond=SLOPE_RANK)
+    moved = shifts.copy()
+    moved[used] = shortest * widths
+    return moved
+
+
+def _gap(row: Row) -> float:
+    return row.gap
 
 
 def _prices(draw: TrackedDraw) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from veridp.engines.pipeline.result import Candidate, Fault, PipelineResult
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.verdict import Remark
 
-MAX_OTHER_WAYS = 3  # through the program, that are compared where the first shows nothing
+MAX_OTHER_NOISE = 4  # sequences of it that are compared where the first shows nothing
 VARIED_COST = 0.01  # relatively, of these: costs that differ
 COST_ERROR = 1e-4  # relative error allowed to a cost that rests on measured slopes
 SECONDS = 60.0
@@ -59,16 +59,17 @@ def claiming(program: Mechanism | Function, arguments: dict[str, Any]) -> Mechan
 def compared(mechanism: Mechanism, left: Any, right: Any, seed: int = 0, pattern: str = "given") -> PipelineResult:
     """The same, in this process and without a limit of its own.
 
-    Noise may decide which way the program goes. Where one way shows nothing, others that fresh noise takes are compared
-    too, and the result is that of the first that shows a candidate, or else of one whose cost is not known, or else
-    of the costliest.
+    Noise may decide which way the program goes, and what that costs. Where one sequence of noise shows nothing, others
+    are compared too, and the result is that of the first that shows a candidate, or else of one whose cost is not
+    known, or else of the costliest.
     """
     started = time.monotonic()
     runs = AlignedRuns(Program.of(mechanism), left, right, seed)
     results = [_result(runs, pattern)]
     if not results[0].candidates:
-        for other in runs.other_ways[:MAX_OTHER_WAYS]:
-            results.append(_result(AlignedRuns(runs.program, left, right, other), pattern))
+        for script in runs.other_noise(rare=results[0].priced)[:MAX_OTHER_NOISE]:
+            own = (seed, script) if script.draws or script.choices else (script.seed, None)
+            results.append(_result(AlignedRuns(runs.program, left, right, *own), pattern))
             if results[-1].candidates:
                 break
     shown = max(results, key=lambda one: (bool(one.candidates), not one.priced, one.epsilon if one.priced else 0.0))
@@ -99,6 +100,8 @@ def _result(runs: AlignedRuns, pattern: str) -> PipelineResult:
         seed=runs.seed,
         pattern=pattern,
     )
+    if _too_dear(result) is not None:  # on the way that this run went; does the output tell it?
+        result = replace(result, releases=tuple(runs.costs.told), runs=runs.runs + runs.costs.runs)
     dear = _too_dear(result)
     return result if dear is None else replace(result, candidates=(*result.candidates, dear))
 

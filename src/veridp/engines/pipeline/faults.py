@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from veridp.claim import number
-from veridp.engines.pipeline.aligned_runs import AlignedRuns, kind_of, near
-from veridp.engines.pipeline.alignment import NOISY_DECISION, Aligner, Row, is_number
+from veridp.engines.pipeline.aligned_runs import AlignedRuns
+from veridp.engines.pipeline.alignment import Aligner, Row, is_number, kind_of, near
+from veridp.engines.pipeline.prices import ways
 from veridp.engines.pipeline.primitives import TOLERANCE, Primitive
 from veridp.engines.pipeline.recording import Choice, Coin, Decision, RunEvent, Script, TrackedDraw, UnknownDraw
-from veridp.engines.pipeline.releases import alike, ways
+from veridp.engines.pipeline.releases import alike
 from veridp.engines.pipeline.result import DELTA, Candidate, Fault
 from veridp.kernel.site import Site
 from veridp.verdict import Remark
@@ -184,7 +185,9 @@ class Faults:
         rounded = float(row.left).is_integer() and not all(draw.distribution.integer for draw in draws)
         apart, shift = self._least_shift()
         beyond = [
-            place for place in np.flatnonzero(shift).tolist() if place in used and self._leaves(place, shift[place])
+            place
+            for place in np.flatnonzero(shift).tolist()
+            if place in used and self._leaves(row.name, place, shift[place], slope)
         ]
         steady = all(self._steady(row.name, place) for place in used)
         if rounded or not steady or not (apart or beyond) or self.runs.by_chance(row.name):
@@ -208,12 +211,21 @@ class Faults:
         off = np.abs(slopes[used] @ solution + gaps[used])
         return bool(np.any(off > 1e-6 * (1 + np.abs(gaps[used])))), solution
 
-    def _leaves(self, place: int, shift: float) -> bool:
-        """Whether the shift carries more of the noise out of its support than the claimed δ allows."""
-        noise = self.runs.left.draws[place].distribution
+    def _leaves(self, name: str, place: int, shift: float, slope: Any) -> bool:
+        """Whether the shift carries more of the noise out of its support than the claimed δ allows, of noise that the
+        number follows in proportion; and no other noise moves the number that way without an end."""
+        draws = self.runs.left.draws
+        noise = draws[place].distribution
+        upwards = shift * slope[place] > 0
+        for other in np.flatnonzero(slope).tolist():
+            if math.isinf(draws[other].distribution.support[1 if (slope[other] > 0) == upwards else 0]):
+                return False
         if (ways(noise)[0] if shift > 0 else ways(noise)[1]) is not None:
             return False
         low, high = noise.support
+        half = ((high if shift > 0 else low) - draws[place].value) / 2
+        if not self._follows(name, place, slope[place], half):
+            return False
         lost = noise.log_above(np.array([high - shift])) if shift > 0 else noise.log_below(np.array([low - shift]))
         claim = self.runs.program.mechanism.claim
         return bool(math.exp(lost.item()) > (DELTA if claim is None else claim.delta))
@@ -223,44 +235,47 @@ class Faults:
         draw = self.runs.left.draws[place]
         step = 1.0 if draw.distribution.integer else 1e-6 * draw.distribution.width
         step = -step if draw.value + 2 * step > draw.distribution.support[1] else step
-        values = []
-        for count in range(3):
-            moves = np.zeros(len(self.runs.left.draws))
-            moves[place] = count * step
-            values.append(self.runs.run(self.runs.left_data, Script.repeating(self.runs.left, moves)).leaves.get(name))
-        if not all(map(is_number, values)):
-            return False
-        first, second = values[1] - values[0], values[2] - values[1]  # type: ignore[operator]
-        return bool(abs(second - first) <= STEADY * abs(first))
+        moved = self._moved(name, place, step)
+        return moved is not None and self._follows(name, place, moved / step, 2 * step)
+
+    def _follows(self, name: str, place: int, slope: float, move: float) -> bool:
+        """Whether a value moves by so much for each unit of a draw that is moved this far."""
+        moved = self._moved(name, place, move)
+        return moved is not None and abs(moved - slope * move) <= STEADY * abs(slope * move)
+
+    def _moved(self, name: str, place: int, move: float) -> float | None:
+        """By how much a number of the left output moves with a draw."""
+        moves = np.zeros(len(self.runs.left.draws))
+        moves[place] = move
+        left = self.runs.left.leaves.get(name)
+        value = self.runs.run(self.runs.left_data, Script.repeating(self.runs.left, moves)).leaves.get(name)
+        return float(value) - float(left) if is_number(left) and is_number(value) else None  # type: ignore[arg-type]
 
     def _open_decisions(self) -> Iterator[Candidate]:
         """Decisions against noise that the output tells, so that no shift keeps both: where the noise lies between the
         two sides of such a decision, the data alone decide."""
-        runs, matching = self.runs, self.runs.matching
-        rows, shifts = matching.rows, runs.alignment.shifts
-        decisions = [place for place, row in enumerate(rows) if row.price == NOISY_DECISION and not row.same]
-        if not decisions or any(
+        runs, shifts = self.runs, self.runs.alignment.shifts
+        if not runs.between or any(
             isinstance(event, Choice | Coin | UnknownDraw | Primitive) for event in runs.left.events
         ):
             return
-        aligner = Aligner(runs.program, runs.left, runs.right_data, runs.marks)
-        slopes = aligner.slopes(matching, shifts)
-        runs.runs += aligner.runs
-        if np.linalg.matrix_rank(slopes[[row.site is None for row in rows]]) < len(shifts):
+        outputs = runs.slopes[[row.site is None for row in runs.matching.rows]]
+        if np.linalg.matrix_rank(outputs) < len(shifts):
             return  # there is noise besides, by which the output may differ
-        for place in decisions[:MAX_LISTED]:
-            row, slope = rows[place], slopes[place]
-            if not np.any(slope):
-                continue
-            between = slope * -(row.left + row.right) / 2 / (slope @ slope)
-            left = runs.run(runs.left_data, Script.repeating(runs.left, between)).leaves
-            right = runs.run(runs.right_data, Script.repeating(runs.left, shifts + between)).leaves
-            for name in dict.fromkeys([*left, *right]):
-                mine, theirs = left.get(name, "missing"), right.get(name, "missing")
+        for site, script in runs.between:
+            left = runs.run(runs.left_data, script)
+            aligner = Aligner(runs.program, left, runs.right_data, runs.marks)
+            found = aligner.align().matching
+            runs.runs += aligner.runs
+            if found.whole and not any(not each.same and not each.soft for each in found.rows):
+                continue  # other noise hides the decision
+            right = found.right.leaves
+            for name in dict.fromkeys([*left.leaves, *right]):
+                mine, theirs = left.leaves.get(name, "missing"), right.get(name, "missing")
                 if not near(mine, theirs):
                     sides = f"{name} is {_short(mine)} on the left, {_short(theirs)} on the right"
                     sentence = f"the data decide here, against noise that the output tells: at times {sides}"
-                    yield _candidate(Fault.CONTROL, sentence, row.site)
+                    yield _candidate(Fault.CONTROL, sentence, site)
                     break
 
 

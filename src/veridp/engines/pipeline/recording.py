@@ -149,11 +149,9 @@ class Script:
         return cls(run.script.seed, run.draws, run.choices, run.primitives, moved)
 
     @classmethod
-    def choosing(cls, run: ProgramRun, place: int) -> Script:
-        """The numbers of the run, but for one choice, which is the next of its options."""
-        turned = run.choices[place]
-        other = replace(turned, chosen=(turned.chosen + 1) % len(turned.weights))
-        choices = (*run.choices[:place], other, *run.choices[place + 1 :])
+    def choosing(cls, run: ProgramRun, place: int, chosen: int) -> Script:
+        """The numbers of the run, but for one choice, which is this one."""
+        choices = (*run.choices[:place], replace(run.choices[place], chosen=chosen), *run.choices[place + 1 :])
         return cls(run.script.seed, run.draws, choices, run.primitives, np.zeros(len(run.draws)))
 
 

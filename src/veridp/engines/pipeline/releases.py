@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from veridp.accounting.pairs import DominatingPair, Finite, GaussianPair, LaplacePair
+from veridp.accounting.pairs import Finite
 from veridp.accounting.tree import DominatingPairs
 from veridp.engines.pipeline.alignment import NAMES, Aligner, Matching, RunAlignment, is_number
+from veridp.engines.pipeline.mixtures import Chance, Mixtures
+from veridp.engines.pipeline.prices import FREE, OutputPrices, pair_of_shift
 from veridp.engines.pipeline.primitives import Primitive
 from veridp.engines.pipeline.recording import Choice, Coin, Program, ProgramRun, Script, TrackedDraw, UnknownDraw
 from veridp.engines.pipeline.result import PipelineRelease, norms
 from veridp.engines.pipeline.tails import UniformTails, unbounded
 from veridp.kernel.distributions import Distribution
-from veridp.kernel.noise import Laplace, Normal, Uniform
+from veridp.kernel.noise import Uniform
 from veridp.kernel.site import Site
 
 OBSERVED_RUNS = 5  # in which the loss of a value made of uniform draws is looked at
@@ -55,12 +57,31 @@ class ReleaseCosts:
     @cached_property
     def releases(self) -> list[PipelineRelease]:
         """All that was released in both runs, line by line, with its cost."""
+        return self._releases(None)
+
+    @cached_property
+    def told(self) -> list[PipelineRelease]:
+        """The same, but of what the output shows, only those parts whose way it tells."""
+        rows = (row.name for row in self.alignment.matching.rows if row.site is None)
+        names = [name for name, slopes in zip(rows, self._output.slopes, strict=False) if np.any(slopes)]
+        draws = range(len(self.left.draws))
+        tossed = set(self.left.tossed)
+        deciding = tuple(place for place in draws if place not in tossed and not self._output.follow(place))
+
+        def run(script: Script) -> ProgramRun:
+            self.runs += 1
+            return self.program.run(self.left_data, script, marks=self.marks)
+
+        return self._releases(Mixtures(run, self.left, deciding, frozenset(names)))
+
+    def _releases(self, mixtures: Mixtures | None) -> list[PipelineRelease]:
         unknown = (
             _release(f"{one.method} noise", one.site, 1, [], None, [None]) for one, _ in self._shared(UnknownDraw)
         )
-        return [*self._noise_releases(), *self._chance_releases(), *self._library_releases(), *unknown]
+        noise, chance = self._noise_releases(mixtures), self._chance_releases(mixtures)
+        return [*noise, *chance, *self._library_releases(), *unknown]
 
-    def _noise_releases(self) -> Iterator[PipelineRelease]:
+    def _noise_releases(self, mixtures: Mixtures | None) -> Iterator[PipelineRelease]:
         groups: dict[tuple[Site, str], list[tuple[int, TrackedDraw, TrackedDraw]]] = {}
         for place, (mine, theirs) in enumerate(self._shared(TrackedDraw)):
             if place in self._tosses:
@@ -69,9 +90,19 @@ class ReleaseCosts:
         for (site, noise), draws in groups.items():
             moves = [self._distance(place, mine) for place, mine, _ in draws]
             parts = [self._cost(place, mine, theirs) for place, mine, theirs in draws]
-            reach = [place in self._reaching for place, _, _ in draws]
+            output = [
+                self._output.part(place, part) if mixtures is None or not self._names(place) & mixtures.mixed else FREE
+                for (place, _, _), part in zip(draws, parts, strict=True)
+            ]
+            reaches = not any(moves) or any(self._output.follow(place) for place, _, _ in draws)
             scale = getattr(draws[0][1].distribution, "scale", None)
-            yield _release(noise, site, len(draws), moves, None if scale is None else float(scale), parts, reach)
+            scale = None if scale is None else float(scale)
+            yield _release(noise, site, len(draws), moves, scale, parts, output, reaches)
+
+    def _names(self, place: int) -> set[str]:
+        """The numbers of the output that follow a draw."""
+        names = (row.name for row in self.alignment.matching.rows if row.site is None)
+        return {name for name, slope in zip(names, self._output.slopes, strict=False) if slope[place]}
 
     @cached_property
     def _unfollowed(self) -> set[int]:
@@ -236,20 +267,21 @@ class ReleaseCosts:
         return (self.left.draws[place].site for place, tails in self.tails.items() if any(map(unbounded, tails)))
 
     @cached_property
-    def _reaching(self) -> set[int]:
-        """The draws that a number of the output follows: by little, or where it is rounded, in proportion by much."""
-        matching, shifts = self.alignment.matching, self.alignment.shifts
+    def _output(self) -> OutputPrices:
+        """What the numbers of the output tell, which follow a draw by little, or where they are rounded, in proportion
+        by much."""
+        matching, shifts, claim = self.alignment.matching, self.alignment.shifts, self.program.mechanism.claim
         outputs = [place for place, row in enumerate(matching.rows) if row.site is None]
-        if not outputs or len(self.alignment.slopes) != len(matching.rows):
-            return set()
-        fine = set(np.flatnonzero(np.any(self.alignment.slopes[outputs], axis=0)).tolist())
-        if fine >= set(np.flatnonzero(shifts).tolist()):
-            return fine
-        aligner = Aligner(self.program, self.left, self.right_data, self.marks)
-        near, far = (aligner.slopes(matching, shifts, widths)[outputs] for widths in FAR)
-        self.runs += aligner.runs
-        followed = (near != 0) & np.isclose(near, far, rtol=0.2, atol=0.0)
-        return fine | set(np.flatnonzero(np.any(followed, axis=0)).tolist())
+        slopes = np.zeros((0, len(shifts)))
+        if outputs and len(self.alignment.slopes) == len(matching.rows):
+            slopes = self.alignment.slopes[outputs]
+        if len(slopes) and np.any(shifts[~np.any(slopes, axis=0)]):
+            aligner = Aligner(self.program, self.left, self.right_data, self.marks)
+            near, far = (aligner.slopes(matching, shifts, widths)[outputs] for widths in FAR)
+            self.runs += aligner.runs
+            followed = (slopes == 0) & (near != 0) & np.isclose(near, far, rtol=0.2, atol=0.0)
+            slopes = np.where(followed, near, slopes)
+        return OutputPrices(self.left.draws, slopes, shifts, 0.0 if claim is None else claim.delta)
 
     def _distance(self, place: int, draw: TrackedDraw) -> float:
         """By how much the noise is shifted; for a uniform draw, how far the value apart is that is made of it."""
@@ -313,11 +345,11 @@ class ReleaseCosts:
         both = (slopes[0] != 0) & (slopes[1] != 0) & firm
         return float(np.abs(np.log(np.abs(slopes[1][both] / slopes[0][both]))).max()) if both.any() else None
 
-    def _chance_releases(self) -> Iterator[PipelineRelease]:
-        groups: dict[tuple[Site, str], list[DominatingPairs | None]] = {}
-        for mine, theirs in self._shared(Choice):
+    def _chance_releases(self, mixtures: Mixtures | None) -> Iterator[PipelineRelease]:
+        groups: dict[tuple[Site, str], list[tuple[Chance, DominatingPairs | None]]] = {}
+        for place, (mine, theirs) in enumerate(self._shared(Choice)):
             key = mine.site, f"a choice of {len(mine.weights)}"
-            groups.setdefault(key, []).append(_chance(mine.weights, theirs.weights))
+            groups.setdefault(key, []).append((("choice", place), _chance(mine.weights, theirs.weights)))
         for place, tosses in self._tosses.items():
             sides = [cells([side(toss) for toss in tosses]) for side in (LEFT_SIDE, RIGHT_SIDE)]
             found = dict.fromkeys([*sides[0], *sides[1]])
@@ -325,9 +357,11 @@ class ReleaseCosts:
             shares = [[side.get(answers, 0.0) for answers in wide] for side in sides]
             known = place not in self._unfollowed and place not in self._torn
             costs = groups.setdefault((tosses[0].site, f"a choice of {len(sides[0])}"), [])
-            costs.append(_chance(*shares) if known else None)
-        for (site, noise), parts in groups.items():
-            yield _release(noise, site, len(parts), [], None, parts)
+            costs.append((("toss", place), _chance(*shares) if known else None))
+        for (site, noise), both in groups.items():
+            parts = [part for _, part in both]
+            output = [part if mixtures is None or mixtures.tells(chance) else FREE for chance, part in both]
+            yield _release(noise, site, len(parts), [], None, parts, output)
 
     def _library_releases(self) -> Iterator[PipelineRelease]:
         for mine, theirs in self._shared(Primitive):
@@ -366,27 +400,6 @@ def cells(thresholds: Sequence[float]) -> dict[tuple[bool, ...], float]:
     return dict(zip(answers, (high - low for low, high in itertools.pairwise(ends)), strict=True))
 
 
-FREE = DominatingPairs.both(Finite.claimed(0.0))
-
-
-def pair_of_shift(distribution: Distribution, shift: float) -> DominatingPair | None:
-    """Two distributions that are as far apart as noise and the same noise shifted; None where no ε bounds it."""
-    if isinstance(distribution, Laplace):
-        return LaplacePair(abs(shift) / distribution.width)
-    if isinstance(distribution, Normal):
-        return GaussianPair(abs(shift) / distribution.width)
-    price = distribution.price.up if shift > 0 else distribution.price.down
-    return None if price is None else Finite.claimed(abs(shift) * float(price))
-
-
-def ways(distribution: Distribution) -> tuple[Any, Any]:
-    """The prices of a shift up, and down, without δ, or with one where there is none without."""
-    price = distribution.price
-    if price.up is None and price.down is None:
-        price = distribution.price_with_delta
-    return price.up, price.down
-
-
 def _chance(mine: Sequence[float], theirs: Sequence[float]) -> DominatingPairs:
     left, right = ([weight / math.fsum(side) for weight in side] for side in (mine, theirs))
     if np.allclose(left, right, rtol=1e-12, atol=0):
@@ -401,14 +414,14 @@ def _release(
     moves: Sequence[float],
     scale: float | None,
     parts: Sequence[DominatingPairs | None],
-    reach: Sequence[bool] | None = None,
+    output: Sequence[DominatingPairs | None] | None = None,
+    reaches: bool = True,
 ) -> PipelineRelease:
-    """All draws of a line; `reach` tells which of them the output depends on, by default all."""
+    """All draws of a line; `output` holds what the output shows of their costs, by default all."""
     epsilon = math.fsum(math.inf if part is None else part.supremum for part in parts)
-    costly = tuple(part for part in parts if part is not FREE)
-    reaching = [True] * len(parts) if reach is None else reach
-    of_output = tuple(part for part, reaches in zip(parts, reaching, strict=True) if reaches and part is not FREE)
-    reaches = any(reaching) or not any(moves)
+    costly, of_output = (
+        tuple(part for part in some if part is not FREE) for some in (parts, parts if output is None else output)
+    )
     shown = noise, site.file, site.line, draws, *norms(moves), scale, epsilon, reaches
     return PipelineRelease(*shown, parts=costly, output_parts=of_output)
 

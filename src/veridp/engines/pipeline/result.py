@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,7 +59,7 @@ class PipelineRelease:
 
     `distance` is the largest of any draw, `l1` and `l2` are norms over all of them. `epsilon` is what keeping all its
     values costs without δ. `reaches_output` tells whether a number of the output depends on it,
-    and not a decision alone; `output_parts` are the costs of those draws.
+    and not a decision alone; `output_parts` are what the output shows of the costs of its draws.
     """
 
     noise: str
@@ -114,8 +115,12 @@ class PipelineResult(Presentable):
 
     @cached_property
     def tight(self) -> bool:
-        """Whether all that costs something reaches the output: what decides alone may be kept for less."""
-        return all(len(release.output_parts) == len(release.parts) for release in self.releases)
+        """Whether the output shows all that is charged: what decides alone, say, may be kept for less."""
+        return all(
+            len(release.output_parts) == len(release.parts)
+            and all(map(operator.is_, release.output_parts, release.parts))
+            for release in self.releases
+        )
 
     def _composed(self, parts: Sequence[DominatingPairs | None]) -> tuple[Composition, Composition] | None:
         known = [part for part in parts if part is not None]
@@ -146,7 +151,7 @@ class PipelineResult(Presentable):
 
     @cached_property
     def output_epsilon(self) -> float:
-        """The cost at `delta` of those releases that reach the output: a part of the composed cost."""
+        """The cost at `delta` that the output itself shows: a lower bound, where the composed cost is an upper one."""
         return _epsilon(
             self._composed([part for release in self.releases for part in release.output_parts]), self.delta
         )
