@@ -350,7 +350,7 @@ def test_a_requested_reading_that_cannot_serve_is_an_error_that_says_why() -> No
 
 
 def many_runs(rng, queries):
-    return [1 if query + rng.laplace() > 0 else 0 for query in queries]
+    return [1 if query + rng.laplace() > 0 else None for query in queries]
 
 
 def test_rare_draws_of_geometric_noise_end() -> None:

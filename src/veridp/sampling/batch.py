@@ -307,16 +307,21 @@ FEW_ROWS = RowsCompared(twice=2, everywhere=False)  # where what is learnt is co
 
 
 def batch_outputs(
-    function: Mechanism, data: object, rng: np.random.Generator, count: int, compared: RowsCompared = EVERY_RUN
+    function: Mechanism,
+    data: object,
+    rng: np.random.Generator,
+    count: int,
+    compared: RowsCompared = EVERY_RUN,
+    merged: Mechanism | None = None,
 ) -> Outputs:
-    """`count` outputs of the function.
+    """`count` outputs of the function; what runs on the batch is `merged`, the same with fewer branches, if given.
 
     For each way through the function, some of its rows are handed to the plain function, which must return the same.
     Raises Unfit where a batch cannot do what the function does, Nondeterministic where the function is not the same
     function when it is run again, BadOutput where it returns what has no columns.
     """
     with borrowed() as arena:
-        return assemble([part for part, _ in _parts(function, data, rng, arena, count, compared)], count)
+        return assemble([part for part, _ in _parts(function, data, rng, arena, count, compared, merged)], count)
 
 
 @dataclass(frozen=True)
@@ -327,13 +332,20 @@ class BatchTrial:
     bytes_per_row: int
 
 
-def batch_trial(function: Mechanism, data: object, rng: np.random.Generator, count: int, runs: int) -> BatchTrial:
+def batch_trial(
+    function: Mechanism,
+    data: object,
+    rng: np.random.Generator,
+    count: int,
+    runs: int,
+    merged: Mechanism | None = None,
+) -> BatchTrial:
     """Runs a batch for what it takes, but no more than so many runs of it; raises as `batch_outputs` does.
 
     Many rows are handed to the plain function here, so that one that tells a batch from a number is found out.
     """
     with borrowed() as arena:
-        parts = itertools.islice(_parts(function, data, rng, arena, count, IN_TRIALS), runs)
+        parts = itertools.islice(_parts(function, data, rng, arena, count, IN_TRIALS, merged), runs)
         kept = [_kept(tape) for _, tape in parts]
     return BatchTrial(len(kept), max(kept, default=0) // max(count, 1))
 
@@ -344,22 +356,30 @@ def _kept(tape: Tape) -> int:
 
 
 def _parts(
-    function: Mechanism, data: object, rng: np.random.Generator, arena: Arena, count: int, compared: RowsCompared
+    function: Mechanism,
+    data: object,
+    rng: np.random.Generator,
+    arena: Arena,
+    count: int,
+    compared: RowsCompared,
+    merged: Mechanism | None = None,
 ) -> Iterator[tuple[OutputRows, Tape]]:
     """The rows of each run, and its tape."""
     queue = [Pending([], [], None, count)] if count else []
     done, near = 0, NearRows(MANY_NEAR if compared.everywhere else 0)
     while queue:
         tape = Tape(rng, arena, queue.pop(), queue, MANY_PATHS - done - len(queue), near)
-        yield _run(function, data, tape, compared.rows(done), compared.everywhere), tape
+        yield _run(function, merged or function, data, tape, compared.rows(done), compared.everywhere), tape
         done += 1
 
 
-def _run(function: Mechanism, data: object, tape: Tape, compared: int, everywhere: bool) -> OutputRows:
+def _run(
+    function: Mechanism, merged: Mechanism, data: object, tape: Tape, compared: int, everywhere: bool
+) -> OutputRows:
     generator = BatchGenerator(tape)
     try:
         with np.errstate(all="ignore"):
-            returned = function(generator, data)
+            returned = merged(generator, data)
         _check_completed(tape)
         part = _part(returned, tape)
     except Stop:

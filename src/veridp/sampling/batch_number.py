@@ -264,6 +264,16 @@ class Batch(Symbolic):
 
         return self._of(key, make, plain=False)
 
+    def either(self, then: Any, other: Any) -> Any:
+        """`then` on the rows where this holds, `other` elsewhere; None where a row alone would tell which it has."""
+        if then is other and isinstance(then, ACCEPTED):
+            return then
+        kinds = {_number_type(then), _number_type(other)}
+        if len(kinds) > 1 or None in kinds:
+            return None
+        key = ("either", *_keys(self.tape, (self, then, other)))
+        return self._of(key, lambda: np.where(self.values, *_arrays((then, other))), _is_plain(then))
+
     def cast(self, dtype: np.dtype[Any]) -> Batch:
         if dtype.kind not in "biuf":
             self.tape.refuse(f"noise is cast to {dtype}")
@@ -389,6 +399,14 @@ _GROWING: dict[np.ufunc, Callable[..., Any]] = {
 def _is_plain(value: Any) -> bool:
     """Whether a scalar operand, alone, is a Python number."""
     return value.plain if type(value) is Batch else type(value) in PLAIN
+
+
+def _number_type(value: Any) -> tuple[np.dtype[Any], bool] | None:
+    """What a row alone would hold: the type of the number, and whether it is Python's; None for what is no number."""
+    if not isinstance(value, ACCEPTED):
+        return None
+    dtype = value._values.dtype if type(value) is Batch else np.asarray(value).dtype
+    return (dtype, _is_plain(value)) if dtype in WIDE else None
 
 
 def _are_floats(values: Sequence[Any]) -> bool:

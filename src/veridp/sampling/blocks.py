@@ -7,6 +7,7 @@ reading alone, so the result does not depend on who runs the blocks.
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ from veridp.errors import MechanismError, MechanismHung
 from veridp.kernel.output import shown
 from veridp.kernel.site import raised_at
 from veridp.sampling.batch import EVERY_RUN, RowsCompared, batch_outputs
-from veridp.sampling.encode import scalar_outputs, vectorised_outputs
+from veridp.sampling.encode import encode, scalar_outputs, scalar_values, vectorised_outputs
+from veridp.sampling.merged_branches import merged_function
 from veridp.sampling.outputs import Outputs, concatenate
 from veridp.sampling.worker_pool import ATTEMPTS, WorkerPool, cores, width
 
@@ -36,6 +38,7 @@ class Reading(enum.StrEnum):
 
 LARGE_BLOCK = 2**19  # rows for which one run of Python code is little beside its arrays
 SMALL_BLOCK = 2**12  # rows that a function of a few microseconds does in a few hundredths of a second
+TOGETHER_SECONDS = 0.5  # of blocks that are measured together: whoever waits for slow ones wants to see progress
 PARTS = 64  # a short job of slow calls is cut into so many blocks
 GRACE = 30.0  # seconds past the time limit after which a worker that did not notice it is ended from outside
 AT_HOME = {Reading.ONE_BY_ONE: 2**13, Reading.VECTORISED: 2**22, Reading.BATCH: 2**22, Reading.COMPILED: 2**20}
@@ -61,6 +64,7 @@ class Job:
     measure: Callable[[Outputs], Any] | None = None
     rows_at_once: int = LARGE_BLOCK  # of a batch: fewer where a run keeps much for each row
     compared: RowsCompared = EVERY_RUN  # rows of a batch with the plain function
+    merged: bool = False  # whether a batch runs with merged branches
 
     @property
     def rows_per_block(self) -> int:
@@ -83,13 +87,40 @@ class Job:
         """
         with reported(self.name, self.data, self.time_limit):
             outputs = self._outputs(generator(self.seed, BLOCKS, block), self.rows(block))
+        return self._measured(outputs)
+
+    def run_all(self) -> Iterator[tuple[int, Any]]:
+        """The same for all blocks, one after the other, with how many rows each has.
+
+        Blocks of outputs that are drawn one by one are small, so that workers can share them: they are put together
+        here before they are measured, which gives the same in the end.
+        """
+        if self.reading is not Reading.ONE_BY_ONE:
+            yield from ((self.rows(block), self.run(block)) for block in range(self.blocks))
+            return
+        values: list[object] = []
+        since = time.monotonic()
+        for block in range(self.blocks):
+            with reported(self.name, self.data, self.time_limit):
+                values += scalar_values(
+                    self.function, self.data, generator(self.seed, BLOCKS, block), self.rows(block)
+                )
+            last = block == self.blocks - 1
+            if last or len(values) >= SMALL_BLOCK or time.monotonic() - since > TOGETHER_SECONDS:
+                with reported(self.name, self.data, self.time_limit):
+                    outputs = encode(values)
+                yield len(values), self._measured(outputs)
+                values, since = [], time.monotonic()
+
+    def _measured(self, outputs: Outputs) -> Any:
         outputs = replace(outputs, reading=str(self.reading))
         return outputs if self.measure is None else self.measure(outputs)
 
     def _outputs(self, rng: np.random.Generator, rows: int) -> Outputs:
         if self.reading is Reading.BATCH:
             sizes = [min(self.rows_at_once, rows - done) for done in range(0, rows, self.rows_at_once)]
-            parts = [batch_outputs(self.function, self.data, rng, size, self.compared) for size in sizes]
+            merged = merged_function(self.function) if self.merged else None
+            parts = [batch_outputs(self.function, self.data, rng, size, self.compared, merged) for size in sizes]
             return concatenate(parts)
         if self.reading is Reading.COMPILED:
             from veridp.sampling.compiled import compiled_outputs
@@ -127,21 +158,24 @@ def reported(name: str, data: object, time_limit: float | None) -> Iterator[None
 # ------------------------------------------------------------------------------------------------------- all blocks
 
 
-def results(job: Job, executor: Executor | None = None, workers: int | None = None) -> Generator[Any, None, None]:
-    """What each block of the job gives, in the order of the blocks.
+def results(
+    job: Job, executor: Executor | None = None, workers: int | None = None
+) -> Generator[tuple[int, Any], None, None]:
+    """What the blocks of the job give, in their order, and of how many rows each result is.
 
     With neither executor nor workers, small jobs run in this process, larger ones on as many workers as there are
     cores; the results are the same.
     """
     if stays_here(job, executor, workers):
-        yield from map(job.run, range(job.blocks))
+        yield from job.run_all()
         return
     limit, threads = job.time_limit, job.reading is Reading.COMPILED
     with WorkerPool(job, executor, min(workers or width(executor), job.blocks), threads=threads) as pool:
         try:
             # Every worker's own clock ends a block at the limit; only what ignores it uses up the patience.
             patience = None if limit is None else limit + GRACE
-            yield from pool.results(Job.run, range(job.blocks), patience=patience, lost=job.told_lost)
+            found = pool.results(Job.run, range(job.blocks), patience=patience, lost=job.told_lost)
+            yield from ((job.rows(block), result) for block, result in enumerate(found))
         except TimeoutError:
             raise MechanismHung(
                 f"{job.name} did not return within {limit:.3g} s on {shown(job.data)} and could not be "

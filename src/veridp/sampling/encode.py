@@ -169,7 +169,14 @@ def _shaped(leaves: Sequence[Tree], shape: tuple[int, ...]) -> Tree:
 
 def scalar_outputs(function: Callable[[Any, Any], Any], data: object, rng: np.random.Generator, count: int) -> Outputs:
     """`count` outputs of the function, one after the other from one generator; a run that raises has an output too."""
-    return encode([output_of(function, rng, data) for _ in range(count)])
+    return encode(scalar_values(function, data, rng, count))
+
+
+def scalar_values(
+    function: Callable[[Any, Any], Any], data: object, rng: np.random.Generator, count: int
+) -> list[object]:
+    """The same as the values that the function returned."""
+    return [output_of(function, rng, data) for _ in range(count)]
 
 
 def vectorised_outputs(

@@ -18,9 +18,10 @@ import numpy as np
 
 from veridp.errors import BadInput, MechanismError, MissingExtra, Nondeterministic, extra
 from veridp.mechanism import Mechanism
-from veridp.sampling.batch import EVERY_RUN, FEW_ROWS, AnyGenerator, batch_trial
+from veridp.sampling.batch import EVERY_RUN, FEW_ROWS, AnyGenerator, BatchTrial, batch_trial
 from veridp.sampling.blocks import LARGE_BLOCK, PILOT, PROBE, Job, Reading, generator, reported, results, stays_here
 from veridp.sampling.encode import scalar_outputs
+from veridp.sampling.merged_branches import merged_function
 from veridp.sampling.outputs import Outputs
 from veridp.sampling.tape import Unfit
 
@@ -122,7 +123,7 @@ class RareGenerator(np.random.Generator):
 # Which reading serves a mechanism: by a rule that depends on the mechanism, its data, the count and the seed alone.
 #
 # 1. The author's own vectorised function, if there is one.
-# 2. The batch reading, where a short trial of it splits into few runs.
+# 2. The batch reading, where a short trial of it splits into few runs, or does so once short branches are merged.
 # 3. The compiled reading, if the count (of all parts, where this is one of several) pays for compiling and the
 # function
 #    compiles.
@@ -284,8 +285,8 @@ def _counted(job: Job, order: Order) -> Generator[Any, None, None]:
     """The results of the job's blocks; tells progress as they come."""
     done = 0
     with closing(results(job, order.executor, order.workers)) as blocks:
-        for block, result in enumerate(blocks):
-            done += job.rows(block)
+        for rows, result in blocks:
+            done += rows
             yield result
             if order.progress is not None:
                 order.progress(done, job.count)
@@ -366,35 +367,49 @@ def _tried_batch(order: Order, notes: list[str]) -> tuple[Job | None, int]:
         return _batch_job(order, notes)
     tried = order.trials.tried(order)
 
-    def trial() -> tuple[int, int, list[str]]:
+    def trial() -> tuple[Job | None, int, list[str]]:
         found: list[str] = []
         job, runs = _batch_job(tried, found)
-        return 0 if job is None else job.rows_at_once, runs, found
+        return job, runs, found
 
-    rows, runs, found = order.trials.once(tried, ("batch", order.trial_rows), trial)
+    job, runs, found = order.trials.once(tried, ("batch", order.trial_rows), trial)
     notes += found
-    return (replace(order.job(Reading.BATCH), rows_at_once=rows) if rows else None), runs
+    if job is None:
+        return None, 0
+    return replace(order.job(Reading.BATCH), rows_at_once=job.rows_at_once, merged=job.merged), runs
 
 
 def _batch_job(order: Order, notes: list[str]) -> tuple[Job | None, int]:
     """The same by a trial that is made now."""
-    job, seed = order.job(Reading.BATCH), order.trial_seed
+    job = order.job(Reading.BATCH)
     try:
+        trial = _trial(order, job)
         with reported(job.name, job.data, job.time_limit):
-            rows = order.trial_rows
-            trial = batch_trial(job.function, job.data, generator(seed, PROBE), rows, FEW_RUNS + 1)
-            with suppress(
-                MechanismError
-            ):  # an error that the function itself raises on rare draws is met when it occurs
-                batch_trial(job.function, job.data, RareGenerator(seed), min(rows, 4 * RARE), FEW_RUNS + 1)
             _check_classes(job)
     except Unfit as unfit:
         notes.append(f"{Reading.BATCH}: {unfit}")
         return None, 0
+    if trial.runs > FEW_RUNS and merged_function(job.function) is not None:
+        with suppress(Unfit):
+            merged = replace(job, merged=True)
+            other = _trial(order, merged)
+            if other.runs <= FEW_RUNS:
+                job, trial = merged, other
     rows = LARGE_BLOCK
     while rows > TRIAL and rows * trial.bytes_per_row > ROOM:
         rows //= 2
     return replace(job, rows_at_once=rows), trial.runs
+
+
+def _trial(order: Order, job: Job) -> BatchTrial:
+    """What a batch takes on ordinary draws; Unfit where it does not do what the function does, on rare draws either."""
+    seed, rows = order.trial_seed, order.trial_rows
+    merged = merged_function(job.function) if job.merged else None
+    with reported(job.name, job.data, job.time_limit):
+        trial = batch_trial(job.function, job.data, generator(seed, PROBE), rows, FEW_RUNS + 1, merged)
+        with suppress(MechanismError):  # an error that the function itself raises on rare draws is met when it occurs
+            batch_trial(job.function, job.data, RareGenerator(seed), min(rows, 4 * RARE), FEW_RUNS + 1, merged)
+    return trial
 
 
 def _check_classes(job: Job) -> None:
