@@ -5,6 +5,7 @@ Each hiding place below releases its data only after thousands of runs, more tha
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]
 import abc
 import array
 import builtins
@@ -128,6 +129,29 @@ TALLIED = Tallied()
 def list_in_a_cached_property(rng):
     TALLIED.log.append(1)
     return len(TALLIED.log)
+
+
+class Sorts(abc.ABC):  # noqa: B024
+    pass
+
+
+@leaks
+def classes_that_an_abstract_class_takes_for_its_own(rng):
+    Sorts.register(types.new_class("New"))
+    return len(_abc._get_dump(Sorts)[0])
+
+
+@leaks
+def attribute_of_the_thread(rng):
+    thread: Any = threading.current_thread()
+    thread.runs = getattr(thread, "runs", 0) + 1
+    return thread.runs
+
+
+@leaks
+def name_of_the_thread(rng):
+    threading.current_thread().name += "'"
+    return threading.current_thread().name.count("'")
 
 
 TICKS = itertools.count()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]
 import ctypes
 import decimal
 import functools
@@ -12,6 +13,7 @@ import marshal
 import os
 import random
 import sys
+import threading
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -123,6 +125,17 @@ def cached_entries(cache: Any, refuse: Callable[[], NoReturn]) -> list[tuple[Any
     if not isinstance(table, dict) or len(table) != count or any(key not in table for key in keys):
         refuse()
     return list(zip(keys, results, strict=True))
+
+
+def registered_with(kind: type) -> list[str]:
+    """The names of the classes that an abstract class was told to be its own."""
+    registry, *_ = _abc._get_dump(kind)
+    return sorted(each.__qualname__ for reference in registry if (each := reference()) is not None)
+
+
+def thread_state() -> dict[str, Any]:
+    """The attributes of the thread that runs, but for those by which it is run."""
+    return {name: part for name, part in vars(threading.current_thread()).items() if name[:1] != "_" or name == "_name"}
 
 
 READS_FRAMES = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "inspect", "f_locals"})

@@ -47,9 +47,11 @@ from veridp.kernel.contents import (
     names_in,
     pickled,
     plain_state,
+    registered_with,
     settings,
     slots_of,
     table_state,
+    thread_state,
 )
 from veridp.kernel.generator import StandInGenerator
 from veridp.kernel.site import LIBRARIES
@@ -130,6 +132,7 @@ def fingerprint(function: Callable[..., Any]) -> Fingerprint:
         RANDOMNESS: [global_randomness()],
         "the settings of the interpreter": [settings()],
     }
+    reader.read("the current thread", thread_state())
     reader.run()
     return reader.found
 
@@ -456,6 +459,8 @@ class Reader:
         for name, part in list(vars(kind).items()):
             if name not in CLASS_CACHES:
                 self.read(f"{kind.__qualname__}.{name}", part)
+        if "_abc_impl" in vars(kind):
+            self.note(f"the classes registered with {kind.__qualname__}", registered_with(kind))
         for base in (*kind.__bases__, type(kind)):
             self.read("", base)
 

@@ -310,11 +310,31 @@ def seeded(rng, data):
     return sum(data) + rng.laplace()
 
 
+# Arrays whose entries hold no exact sums: what they cut off, or where they start anew, shows past 257 records.
+def cut_off_towards_zero(rng, data):
+    total = np.array([500.0], "i8")
+    for x in data:
+        total[0] -= x
+    return total[0] + rng.laplace()
+
+
+def starts_anew_after_65536(rng, data):
+    count = np.zeros(1, "u2")
+    for _ in data:
+        count[0] += 1
+    return int(count[0]) + rng.laplace()
+
+
+def even_past_2048(rng, data):
+    return np.floor(np.asarray(data) > 0.5).sum() + rng.laplace()
+
+
 @pytest.mark.parametrize(
     "function",
     [
         *(last_record, differences, stale_branch, aliased, after_the_first_five, joined, exact_when_large),
         *(bins_of_the_data, repeated_list, exponentials),
+        *(cut_off_towards_zero, starts_anew_after_65536, even_past_2048),
         *(clipped_by_a_record, product_of_records, looked_up, softmax_of_counts, noise_of_fixed_scale, seeded),
     ],
 )

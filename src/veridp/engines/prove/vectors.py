@@ -22,7 +22,9 @@ from veridp.mechanism import Mechanism
 OF_A_NUMBER = {name: getattr(builtins, name) for name in ("abs", "min", "max", "bool", "int", "float", "round")}
 ENTRYWISE = {"abs", "absolute", "fabs", "clip", "minimum", "maximum", "square", "floor", "ceil", "sign", "where"}
 LITERAL_TYPES = (bool, int, float, str, type(None))  # of constants that can be written down
-FIXED_ARRAYS = ("array", "asarray", "zeros", "linspace", "arange")
+# With their numbers of arguments; after these comes the type of the entries.
+FIXED_ARRAYS = {"array": 1, "asarray": 1, "zeros": 1, "linspace": 3, "arange": 3}
+OF_TRUTH_VALUES = {"where", "minimum", "maximum", "clip"}  # others make numbers of few bits of them
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class VectorReader(TextReader):
         if attribute not in ENTRYWISE or named or not node.args:
             return None
         if attribute == "where" and not (len(node.args) == 3 and self.is_mask(node.args[0])):
+            return None
+        if attribute not in OF_TRUTH_VALUES and any(map(self.is_mask, node.args)):
             return None
         return self._combined(node.args, "array", lists=attribute != "where")
 
@@ -239,7 +243,7 @@ class VectorReader(TextReader):
             case ast.Call(func=ast.Name(id="range"), args=arguments, keywords=[]):
                 return self.outside("range") is range and all(map(self.is_of, arguments))
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute), args=arguments, keywords=named):
-                if attribute in FIXED_ARRAYS and self.outside(name) is np:
+                if len(arguments) <= FIXED_ARRAYS.get(attribute, -1) and self.outside(name) is np:
                     typed = all(self._is_type(each.value) for each in named if each.arg == "dtype")
                     return typed and all(
                         map(self.is_fixed, [*arguments, *(each.value for each in named if each.arg != "dtype")])
