@@ -66,7 +66,7 @@ log = logging.getLogger("veridp.collect")
 
 
 class CollectApplication(Starlette):
-    """Starlette, with a short way to the steps of clients, which are most requests: past middleware and routes."""
+    """Starlette with a shortcut past middleware and routes for the steps of clients, which are most requests."""
 
     steps: Mapping[str, Handler] = {}
 

@@ -43,7 +43,7 @@ from veridp.errors import BadInput
 
 
 def status_of(connection: Connection, task: Task, now: float, confidence: float = 0.95) -> dict[str, Any]:
-    """The counts of sessions, and the estimate; or, where the task's rules forbid to publish it, why."""
+    """The counts of sessions, and the estimate; or why the task's rules forbid publishing it."""
     found = standing(connection, task, now)
     return status(task, support(connection, task), found.attendance, found.rejected, confidence)
 
