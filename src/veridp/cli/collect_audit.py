@@ -106,7 +106,8 @@ def verify_log(
         if found.head is not None:
             decided = f"{found.head.size} decided sessions, with the key {found.head.key.hex()}"
             show(f"signed at {utc(found.head.time)} for {decided}")
-            show(f"its head counts {found.head.counts or 'no sessions that clients left: it is of an older server'}")
+            uncounted = "of an older server: it does not count sessions that clients left"
+            show(f"its head counts {found.head.counts}" if found.head.counts else f"its head is {uncounted}")
         show("\n".join(found.faults) if found.faults else "every session is as it should be")
         if found.fault_count > len(found.faults):
             show(f"… {found.fault_count} faults in all")

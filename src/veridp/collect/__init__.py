@@ -1,4 +1,4 @@
-"""Verifiable local DP: a client proves that it perturbed honestly, without telling its value.
+"""Verifiable local DP: a client proves that it perturbed honestly, without revealing its value.
 
 Harmless opening (Song, Xu and Zhu 2023): the client commits to a vector whose composition is its perturbation, an
 entry is selected that neither side can choose, and the client opens as much as shows that the composition was due.

@@ -190,7 +190,7 @@ def _absence(task: Task, rng: random.Random) -> bool:
 
 
 def _withdrawal(task: Task, rng: random.Random) -> bool:
-    """The client knows its report once it is challenged; who then goes on is accepted."""
+    """The client knows its report once it is challenged; one that then goes on is accepted."""
     return _other_input(task, rng)
 
 
@@ -236,7 +236,7 @@ def _both_raised(protocol: Harmless, pair: tuple[int, int]) -> list[Counts]:
 
 
 def _other_seed(task: Task, rng: random.Random) -> bool:
-    """Whether a client can take part under another session's number, which is what says the hash."""
+    """Whether a client can take part under another session's number, which determines the hash."""
 
     def verdicts() -> Iterator[SessionVerdict | None]:
         for _ in range(PLAYS):

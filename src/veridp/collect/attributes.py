@@ -236,7 +236,7 @@ class SRSMP(OfAttributes):
 
     @property
     def largest_variance(self) -> Fraction:
-        """Of the support, which is 1 but for one session in k: 1/k for a number in the middle, less for others."""
+        """Of the support, which is 1 except in one session in k: 1/k for a number in the middle, less for others."""
         return Fraction(1, len(self.attributes))
 
     def draws(self, targets: Sequence[int]) -> Iterator[InvitationDraw]:

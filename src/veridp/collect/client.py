@@ -38,7 +38,7 @@ from veridp.errors import BadInput
 
 
 class Vault(Protocol):
-    """Holds one record; what `save` was given is there after a crash once it has returned."""
+    """Holds one record, which survives a crash once `save` has returned."""
 
     def load(self) -> bytes | None: ...
 
@@ -115,7 +115,7 @@ RECORD_VERSION = 2  # the first had neither the digest of the opening nor a rece
 
 @dataclass(frozen=True)
 class Record:
-    """What the client keeps: enough to send each of its messages again, and no other in its place.
+    """What the client keeps: enough to repeat each of its messages, and never to send another in its place.
 
     With the verdict it forgets the vector, which tells its value, and the secret that would open it.
     """

@@ -230,7 +230,7 @@ def BLAKE2B(data: bytes) -> bytes:  # noqa: N802 - the name of the function, as 
 
 
 def blake3_hash() -> Hash:
-    """The 32-byte BLAKE3 digest, if the package `blake3` is there."""
+    """The 32-byte BLAKE3 digest, if the package `blake3` is installed."""
     with extra("collect", "the scheme blake3 needs"):
         from blake3 import blake3
     return partial(_digest_of, blake3)

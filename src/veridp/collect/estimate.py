@@ -301,7 +301,7 @@ class Attendance:
 
 @dataclass(frozen=True)
 class Column:
-    """The estimate of one frequency, or of the mean. Where clients are missing, quote the worst bounds first.
+    """The estimate of one frequency, or of the mean. If clients are missing, quote the worst bounds first.
 
     `lower` to `upper` holds what the accepted clients have, for all columns at once, at the stated confidence, if
     no client left because of its report. `worst_lower` to `worst_upper` needs no such assumption: it holds, at the same
@@ -316,7 +316,7 @@ class Column:
     worst_upper: float
 
     def __str__(self) -> str:
-        """What is certain first; the estimate alone only where the two intervals agree, as nobody is missing."""
+        """The certain bounds first; the estimate alone if both intervals agree because no client is missing."""
         by_chance = f"{self.value:.5g} in [{self.lower:.5g}, {self.upper:.5g}]"
         if (self.lower, self.upper) == (self.worst_lower, self.worst_upper):
             return f"{self.name}: {by_chance}"
@@ -358,7 +358,7 @@ def check_publishable(task: Task, attendance: Attendance) -> None:
 def estimate(
     task: Task, outputs: Outputs, sessions: Sequence[bytes], attendance: Attendance, confidence: float = 0.95
 ) -> CollectionEstimate:
-    """The unbiased estimate from accepted reports, or `Refused` where the task's rules forbid to publish one."""
+    """The unbiased estimate from accepted reports, or `Refused` if the task's rules forbid publishing one."""
     check_publishable(task, attendance)
     return estimate_from(task, task.protocol.support(outputs, sessions), attendance, confidence)
 
@@ -418,7 +418,7 @@ def _bernstein(protocol: Harmless, total: int, alpha: float) -> float:
 
 @lru_cache(maxsize=256)
 def _largest_variance(protocol: Harmless) -> float:
-    """The largest variance of the support by an honest report of one column; it takes long for many inputs."""
+    """The largest variance of the support by an honest report of one column; slow for many inputs."""
     if protocol.largest_variance is not None:
         return float(protocol.largest_variance)
     spread = max(variance(protocol, chosen, 0, SOME_SESSION) for chosen in range(protocol.inputs))

@@ -220,7 +220,7 @@ class ScaledMean:
 
 @dataclass(frozen=True)
 class Harmless(ABC):
-    """A mechanism of local differential privacy whose perturbation a client can prove without telling its value.
+    """A mechanism of local differential privacy whose perturbation a client can prove without revealing its value.
 
     An honest client takes one of `inputs` inputs, draws a vector with that input's `counts`, and reports the entries
     that are selected: one number for each block. A report supports each of the `columns` that are estimated by a

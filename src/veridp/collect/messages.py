@@ -1,4 +1,4 @@
-"""What client and server tell each other, in its one encoding: messages, the context every hash is bound to,
+"""What client and server send each other, in its one encoding: messages, the context every hash is bound to,
 challenges, and the reasons for which something is refused."""
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def packed_entry(*parts: bytes) -> bytes:
 
 
 def _document(text: str | bytes) -> Any:
-    """The JSON document; None where the text is none."""
+    """The JSON document; None if the text is not one."""
     try:
         return json.loads(text)
     except ValueError:
@@ -77,7 +77,7 @@ class StepCounts:
         return f"{self.begun} sessions that had begun, {self.challenged} of them with a challenge"
 
     def covers(self, other: StepCounts) -> bool:
-        """Whether there are as many of both."""
+        """Whether both numbers are at least as large."""
         return self.begun >= other.begun and self.challenged >= other.challenged
 
 

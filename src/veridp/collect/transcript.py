@@ -1,4 +1,4 @@
-"""The log of a task: every session with all that was said in it, and an auditor who needs nothing else.
+"""The log of a task, with every message of every session, and an auditor that needs nothing else.
 
 A log is a sequence of MessagePack values: a header with the task's definition and the signed head of the tree, a record
 for each session (those of the tree first, in its order), the hashes of all tokens, and the number of sessions, which
@@ -377,7 +377,7 @@ def attendance(counts: Counter[str]) -> Attendance:
 
 
 def _note(found: Audit, result: Examined, *, verified: bool) -> None:
-    """Take down what became of a decided session; what was accepted and does not verify counts as rejected."""
+    """Count a decided session; one that was accepted but does not verify counts as rejected."""
     if result.verdict is None:
         return
     if result.verdict.accepted and verified:

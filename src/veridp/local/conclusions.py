@@ -137,8 +137,8 @@ def _by_levels(figure: Figure, people: People, settings: StudySettings) -> Itera
     yield corrected(
         all(point.agrees for point in unbiased) and _proportional(unbiased),
         Bilingual(
-            "The drift is no property of GRR but of clipping, which pulls a mean towards the middle of the range, "
-            f"{middle:g}. The unbiased estimate stays right. Its error grows in proportion to d, not to √d as the source has "
+            f"The drift comes from clipping, not from GRR: clipping pulls a mean towards the middle of the range, {middle:g}. "
+            "The unbiased estimate stays right. Its error grows in proportion to d, not to √d as the source has "
             "it: the error of each frequency grows with √d, and the mean is a sum of d of them.",
             f"このずれは GRR ではなく切り捨てによる。切り捨ては平均を範囲の中央 {middle:g} へ引き寄せる。不偏推定はずれない。その誤差は出典の √d ではなく d に比例する（√d に比例するのは各頻度の誤差で、平均はその d 個の和である）。",
         ),
@@ -153,9 +153,9 @@ def _likelihood(figure: Figure, people: People, noisiest: str, place: int) -> It
     likely, clipped, unbiased = (_series(figure, name, noisiest)[place] for name in (LIKELY, CLIPPED, "GRR"))
     at, off = f"{noisiest}, {figure.x} = {likely.x:g}", abs(likely.mean - people.mean)
     text = Bilingual(
-        f"The frequencies under which the reports are most likely (the iterative Bayesian update; not in the source) have at "
-        f"{at} a mean that is {off:.1f} off on average, with the deviation {likely.deviation:.1f}; clipped ones are "
-        f"{abs(clipped.mean - people.mean):.1f} off, with {clipped.deviation:.1f}; unbiased ones have the deviation "
+        f"The most likely frequencies (iterative Bayesian update; not in the source) give at {at} a mean that is off by "
+        f"{off:.1f} on average, with standard deviation {likely.deviation:.1f}; clipped ones are off by "
+        f"{abs(clipped.mean - people.mean):.1f}, with {clipped.deviation:.1f}; unbiased ones have standard deviation "
         f"{unbiased.deviation:.1f}.",
         f"報告を最も尤もらしくする頻度（反復ベイズ更新、出典にはない）の平均は、{at} で平均 {off:.1f} ずれ、標準偏差は {likely.deviation:.1f}。切り捨てでは {abs(clipped.mean - people.mean):.1f} ずれ、{clipped.deviation:.1f}。不偏推定の標準偏差は {unbiased.deviation:.1f}。",
     )

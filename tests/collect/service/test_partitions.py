@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 from psycopg.errors import OutOfMemory
 from sqlalchemy import Connection, event, func, select, text
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 from veridp.cli.collect import _log_at
 from veridp.collect import Client, MemoryVault, Refused, Task
+from veridp.collect.estimate import Attendance
 from veridp.collect.service import partitions, store, tree
 from veridp.collect.service.database import Database
 from veridp.collect.service.keys import NonceKeys, SigningKey
@@ -324,6 +325,52 @@ def test_tasks_are_made_at_once_while_another_process_serves(opened: Database) -
         assert standing(connection, PETS, time.time()).attendance.accepted == len(TOKENS)
     for database in others:
         take_part(database, replace(PETS, name="own-0-3"), TOKENS[others.index(database)])
+        database.close()
+
+
+def test_a_task_is_deleted_while_two_processes_serve_it_and_another(
+    opened: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is left, its clients are refused by name, and no client of the other task notices."""
+    monkeypatch.setattr(partitions, "CLEAR_MS", 600_000)
+    prepared(opened, PETS, CARS)
+    tokens = [bytes([1, number]) * 16 for number in range(40)]
+    with opened.writing() as connection:
+        for task in (PETS, CARS):
+            store.put_tokens(connection, task, tokens)
+    others = [Database.open(opened.writer.url.render_as_string(hide_password=False)) for _ in range(2)]
+    some_served, gone, faults = threading.Semaphore(0), threading.Event(), []
+
+    def serve(number: int) -> None:
+        for token in tokens[number::2]:
+            if token in tokens[-2:]:
+                gone.wait()
+            take_part(others[number], CARS, token)
+            try:
+                take_part(others[number], PETS, token)
+            except (Refused, ProgrammingError) as error:
+                faults.append(error)
+            some_served.release()
+
+    with ThreadPoolExecutor(2) as pool:
+        serving = [pool.submit(serve, number) for number in range(2)]
+        for _ in range(6):
+            some_served.acquire()
+        try:
+            removed(opened, PETS)
+            drop_deleted(opened.writer)
+        finally:
+            gone.set()
+        for future in serving:
+            future.result()
+    assert 2 <= len(faults) <= len(tokens) - 6
+    assert all(partitions.is_missing(fault) or re.search("closed|deleted", str(fault)) for fault in faults)
+    with opened.reading() as connection:
+        assert standing(connection, CARS, time.time()).attendance == Attendance(len(tokens), 0, 0, 0, 0, 0)
+        for table in partitions.RUNNING_SUMS:
+            assert not connection.execute(select(table).where(table.c.task == PETS.name)).all()
+        assert set(attached(connection).values()) == {"FOR VALUES IN ('cars')"}
+    for database in others:
         database.close()
 
 

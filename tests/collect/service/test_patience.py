@@ -27,8 +27,8 @@ from veridp.collect.receipts import TreeHead
 from veridp.collect.service import background, handlers, operations, schema, store, tree
 from veridp.collect.service.app import application
 from veridp.collect.service.database import Database
-from veridp.collect.service.handlers import TOKENS_TOGETHER, limit_of_guesses
-from veridp.collect.service.operations import ImpatientProtocol, ServiceSettings
+from veridp.collect.service.handlers import TOKENS_TOGETHER
+from veridp.collect.service.operations import ImpatientProtocol, ServiceSettings, limit_of_guesses
 from veridp.collect.transcript import audit
 
 ADMIN, PATIENCE = "an admin token of the tests", 60.0

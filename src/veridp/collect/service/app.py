@@ -24,9 +24,9 @@ from veridp.collect.messages import Reason, Refused
 from veridp.collect.service import store
 from veridp.collect.service.background import CommitQueue, SessionCache, SessionSteps, VerifierPool
 from veridp.collect.service.database import Database
-from veridp.collect.service.handlers import Service, limit_of_guesses
+from veridp.collect.service.handlers import Service
 from veridp.collect.service.keys import NonceKeys, SigningKey
-from veridp.collect.service.operations import Limiter, Metrics, ServiceSettings
+from veridp.collect.service.operations import Limiter, Metrics, ServiceSettings, limit_of_guesses
 from veridp.collect.service.tally import TaskCounts, standings
 from veridp.errors import BadInput
 
@@ -66,7 +66,7 @@ log = logging.getLogger("veridp.collect")
 
 
 class CollectApplication(Starlette):
-    """Starlette, with a short way to the steps of clients, which are most requests: past middleware and routes."""
+    """Starlette with a shortcut past middleware and routes for the steps of clients, which are most requests."""
 
     steps: Mapping[str, Handler] = {}
 

@@ -125,11 +125,11 @@ class CommitQueue:
             self._thread.join()
 
     async def do(self, key: bytes, step: Callable[[Connection], R]) -> R:
-        """What the step returns, once it is durable; raises `Refused` where the step does."""
+        """What the step returns, once it is durable; raises `Refused` if the step does."""
         return await self.do_together(key, _one_by_one, step)
 
     async def do_together(self, key: bytes, batch: Batch[Q, R], request: Q) -> R:
-        """What the batch gives for the request, once it is durable; raises `Refused` where it gives that."""
+        """What the batch gives for the request, once it is durable; raises `Refused` if it gives that."""
         loop = asyncio.get_running_loop()
         asked: Asked[Q, R] = Asked(key, batch, request, loop.create_future(), loop)
         self._queue.put(asked)
@@ -254,7 +254,7 @@ class SessionCase:
 
 @dataclass(frozen=True)
 class Known:
-    """What a pool has found already, in the place of the verifier that found it: the verdict on this opening alone."""
+    """Stands in for the verifier once a pool has judged: it knows the verdict on this opening only."""
 
     commit: Commit | None = None
     opening: Opening | None = None

@@ -142,9 +142,9 @@ def upgrade(connection: Connection) -> None:
 
 
 def _by_index(connection: Any, record: object) -> None:
-    """Leave PostgreSQL no plan that reads a whole table: one made while it is small is used when it is large.
+    """Prevent plans that read a whole table: PostgreSQL keeps a plan made while it was small when it is large.
 
-    Before a table is analysed, it also takes all tokens of a task for a few, and would go through them.
+    Before a table is analysed, it also assumes that a task has few tokens, and would read all of them.
     """
     with connection.cursor() as cursor:
         connection.prepared_max = PREPARED_STATEMENTS

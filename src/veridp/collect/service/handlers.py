@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv6Address, IPv6Network
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
@@ -39,8 +38,10 @@ from veridp.collect.service.operations import (
     Limiter,
     Metrics,
     ServiceSettings,
+    address_of,
     client_file,
     join_page,
+    limit_of_guesses,
     live_page,
     read_body,
     status_of,
@@ -412,7 +413,7 @@ class Service:
 
     def _limit(self, request: Request) -> None:
         """Limits requests without a token, by address."""
-        self.limiter.check(f"address {_address(request)}")
+        self.limiter.check(f"address {address_of(request)}")
 
 
 def _listed(connection: Connection) -> list[dict[str, Any]]:
@@ -437,24 +438,6 @@ def _logged(what: str) -> Iterator[None]:
         yield
     except Exception as error:
         log.warning("%s: %s", what, error)
-
-
-def _address(request: Request) -> str:
-    """The client's address; of IPv6 the network of 64 bits, all of whose addresses one client may use."""
-    host = "" if request.client is None else request.client.host
-    if ":" not in host:
-        return host
-    try:
-        address = IPv6Address(host.partition("%")[0])
-    except ValueError:  # a proxy may say anything
-        return host
-    mapped = address.ipv4_mapped
-    return str(mapped) if mapped is not None else str(IPv6Network((int(address), 64), strict=False))
-
-
-def limit_of_guesses(request: Request) -> str:
-    """The limit on wrong tokens, names of tasks and messages from an address."""
-    return f"guesses {_address(request)}"
 
 
 def _bearer(request: Request) -> str:

@@ -51,7 +51,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass
 class Server:
-    """A server at an address, asked again until the deadline where it does not answer."""
+    """A server at an address, asked again until the deadline if it does not answer."""
 
     url: str
     token: str
@@ -76,7 +76,7 @@ class Server:
     def ask(
         self, verb: str, path: str, content: bytes | None = None, kind: str = "application/msgpack"
     ) -> httpx.Response:
-        """The answer; refusals are raised by name, and whatever may pass is waited for."""
+        """The answer; raises refusals by name, and tries again after failures that may pass."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         if content is not None:
             headers["Content-Type"] = kind
@@ -139,7 +139,7 @@ def client_ledger() -> Ledger:
 
 
 def pay(ledger: Ledger, task: Task, commit: Commit) -> None:
-    """Enter the cost of a report into the ledger, once; BudgetSpent where not enough is left.
+    """Enter the cost of a report into the ledger, once; raises BudgetSpent if not enough is left.
 
     A report is known by its commitment, which the client made. Servers choose the numbers of sessions, so two of them
     could invite to one session each of the same number, and the second report would pass for paid.
@@ -210,7 +210,7 @@ def _ask_for_receipt(server: Server, task: Task, client: Client) -> None:
 
 
 def fetch_receipt(server: Server, task: Task, client: Client) -> Receipt:
-    """The receipt of the client's decided session, kept beside the verdict; refused where it is not one for it."""
+    """The receipt of the client's decided session, kept beside the verdict; refused if it is for another one."""
     if client.record.receipt:
         return Receipt.from_json(client.record.receipt)
     receipt = Receipt.from_document(server.document(f"/tasks/{quote(task.name, safe='')}/receipt"))
@@ -221,7 +221,7 @@ def fetch_receipt(server: Server, task: Task, client: Client) -> Receipt:
 
 
 def newest_head(server: Server, task: Task, earlier: TreeHead | None = None) -> TreeHead:
-    """The newest head of a task's log; refused where it is not a continuation of the earlier one."""
+    """The newest head of a task's log; refused if it does not continue the earlier one."""
     path = f"/tasks/{quote(task.name, safe='')}"
     head = TreeHead.from_document(server.document(f"{path}/head"))
     if head.task != task.digest:

@@ -37,7 +37,7 @@ class NonceKeys:
         return _nonce(self.keys[0], context)
 
     def promised(self, context: Context, promised: bytes) -> bytes:
-        """The nonce that was promised in a session; refused where no key gives it."""
+        """The nonce that was promised in a session; refused if no key gives it."""
         for key in self.keys:
             if promise(context, nonce := _nonce(key, context)) == promised:
                 return nonce
@@ -98,7 +98,7 @@ def _nonce(key: bytes, context: Context) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Write a new key; of servers that start together, all read the one that was first."""
+    """Write a new key; servers that start together all use the one that was written first."""
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="ascii") as file:
@@ -128,7 +128,7 @@ def _read(path: Path) -> tuple[bytes, ...]:
 
 
 def make_private(database: str) -> None:
-    """See to it that only their owner can read the files of an SQLite database; makes the file if it is missing."""
+    """Make the files of an SQLite database readable by their owner only; creates the database if it is missing."""
     try:
         os.close(os.open(database, os.O_RDWR | os.O_CREAT, PRIVATE))
         for name in (database, f"{database}-wal", f"{database}-shm"):  # SQLite gives new ones the mode of the first

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from ipaddress import IPv6Address, IPv6Network
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,7 +43,7 @@ from veridp.errors import BadInput
 
 
 def status_of(connection: Connection, task: Task, now: float, confidence: float = 0.95) -> dict[str, Any]:
-    """The counts of sessions, and the estimate; or, where the task's rules forbid to publish it, why."""
+    """The counts of sessions, and the estimate; or why the task's rules forbid publishing it."""
     found = standing(connection, task, now)
     return status(task, support(connection, task), found.attendance, found.rejected, confidence)
 
@@ -279,6 +280,24 @@ class Limiter:
             self._buckets.popitem(last=False)
         if refused:
             raise Refused(Reason.TOO_FAST, f"more than {self.rate:g} requests a second; wait and try again")
+
+
+def address_of(request: Request) -> str:
+    """The client's address; of IPv6 the network of 64 bits, all of whose addresses one client may use."""
+    host = "" if request.client is None else request.client.host
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host.partition("%")[0])
+    except ValueError:  # a proxy may say anything
+        return host
+    mapped = address.ipv4_mapped
+    return str(mapped) if mapped is not None else str(IPv6Network((int(address), 64), strict=False))
+
+
+def limit_of_guesses(request: Request) -> str:
+    """The limit on wrong tokens, names of tasks and messages from an address."""
+    return f"guesses {address_of(request)}"
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:

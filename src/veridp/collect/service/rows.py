@@ -1,4 +1,4 @@
-"""Many rows in one statement: a round trip and a plan for all of them, where each row would cost its own."""
+"""Many rows in one statement, so that they share one round trip and one plan."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _from_arrays(body: str, names: tuple[str, ...], kinds: tuple[str, ...]) -> s
 
 
 def _table(names: tuple[str, ...], kinds: tuple[str, ...]) -> str:
-    """What follows the name of a table that has the rows of arrays."""
+    """The rest of a table's definition, after its name: its rows come from arrays."""
     arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
     return f"({', '.join(names)}) AS (SELECT * FROM unnest({arrays}))"  # noqa: S608 - names of ours
 

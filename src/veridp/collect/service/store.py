@@ -1,5 +1,5 @@
-"""What is asked of the database. Every change is conditional on the stage, so it happens once, however often it is
-asked for."""
+"""The queries and changes of the database. Every change is conditional on the stage of the session, so it happens once,
+however often it is requested."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def invite(connection: Connection, task: Task, token: bytes, now: float, keys: N
 def invite_all(
     connection: Connection, asked: Sequence[tuple[Task, bytes]], now: float, keys: NonceKeys
 ) -> list[Session | Refused]:
-    """The one session of each token, begun now where there is none yet; or why there is none."""
+    """The one session of each token, begun now if there is none yet; or why it is refused."""
     new = [_new_session(task, token, now, keys) for task, token in asked]
     rows: dict[str, list[tuple[bytes, str, bytes, bytes, int, int]]] = {}
     for (task, token), begun in zip(asked, new, strict=True):
@@ -398,8 +398,10 @@ def was_deleted(name: str) -> Refused:
 
 
 def _document(connection: Connection, name: str, *, for_share: bool = False, for_update: bool = False) -> str:
-    """The task's definition, refused where it was deleted. `for_share`: nobody deletes it before the transaction ends;
-    `for_update`: nor does anybody else change it, or add tokens."""
+    """The task's definition; refused if the task was deleted.
+
+    Until the transaction ends, `for_share` prevents its deletion, and `for_update` all changes and new tokens too.
+    """
     asked = select(tasks.c.document, tasks.c.deleted).where(tasks.c.name == name)
     asked = asked.with_for_update(read=for_share) if for_share or for_update else asked
     found = connection.execute(asked).one_or_none()
