@@ -66,7 +66,11 @@ def _intervals_joined(pieces: Sequence[DistributionPiece], noise: Noise) -> list
     if len(found) == len(pieces):
         return [*pieces]
     bounds = [
-        [Condition(Affine(exact(-sign * end), {noise: sign}), Relation.AT_LEAST) for end, sign in sides if end is not None]
+        [
+            Condition(Affine(exact(-sign * end), {noise: sign}), Relation.AT_LEAST)
+            for end, sign in sides
+            if end is not None
+        ]
         for sides in (((low, 1), (high, -1)) for low, high in found)
     ]
     return [DistributionPiece(pieces[0].weight, (*rest, *each), pieces[0].numbers) for each in bounds]
