@@ -358,10 +358,11 @@ def total_squares(noises: Sequence[NoiseDraw], rows: Sequence[int], moves: Seque
 def _loss(noises: Sequence[NoiseDraw], group: ShiftGroup, total_of: LossOfMoves = total_loss) -> ShiftLoss:
     """A bound on the loss of the group's shift at every difference.
 
-    `pure` and `squared` are convex in the moves, and so is what each noise adds to `lost`, l: then ln(1 - l) is concave,
-    and so is their sum, the logarithm of the probability that nothing is lost. So each part of `ShiftLoss` is largest at
-    a corner, for a rule, whose moves are affine in the difference, as for means of the shifts of a table. Rows of a rule that depend on no common entry are at their
-    worst together; where too many entries are connected, what each row has at most is added up.
+    `pure` and `squared` are convex in the moves, and so is what each noise adds to `lost`, l. Then ln(1 - l) is
+    concave, and so is the sum of these, the logarithm of the probability that nothing is lost. So each part of
+    `ShiftLoss` is largest at a corner, for a rule, whose moves are affine in the difference, as for means of the shifts
+    of a table. Rows of a rule that depend on no common entry are at their worst together; where too many entries are
+    connected, what each row has at most is added up.
     """
     rows = sorted(group.columns)
     columns = [group.columns[row] for row in rows]

@@ -57,19 +57,20 @@ def _intervals_joined(pieces: Sequence[DistributionPiece], noise: Noise) -> list
         return [*pieces]
     ends = [ends_of(noise, [c for c in piece.conditions if _is_on(c, noise)]) for piece in pieces]
     rest = tuple(c for c in pieces[0].conditions if not _is_on(c, noise))
-    found: list[tuple[Fraction | None, Fraction | None]] = []
+    intervals: list[tuple[Fraction | None, Fraction | None]] = []
     for low, high in sorted(ends, key=lambda each: (each[0] is not None, each[0] or 0)):
-        if found and low is not None and found[-1][1] == low:
-            found[-1] = found[-1][0], high
+        if intervals and low is not None and intervals[-1][1] == low:
+            intervals[-1] = intervals[-1][0], high
         else:
-            found.append((low, high))
-    if len(found) == len(pieces):
+            intervals.append((low, high))
+    if len(intervals) == len(pieces):
         return [*pieces]
-    bounds = [
-        [Condition(Affine(exact(-sign * end), {noise: sign}), Relation.AT_LEAST) for end, sign in sides if end is not None]
-        for sides in (((low, 1), (high, -1)) for low, high in found)
-    ]
-    return [DistributionPiece(pieces[0].weight, (*rest, *each), pieces[0].numbers) for each in bounds]
+    found = []
+    for interval in intervals:
+        sided = ((end, sign) for end, sign in zip(interval, (1, -1), strict=True) if end is not None)
+        own = [Condition(Affine(exact(-sign * end), {noise: sign}), Relation.AT_LEAST) for end, sign in sided]
+        found.append(DistributionPiece(pieces[0].weight, (*rest, *own), pieces[0].numbers))
+    return found
 
 
 def _is_on(condition: Condition, noise: Noise) -> bool:

@@ -75,6 +75,7 @@ REPLACE = "replace"  # as certificates call it
 KIND_RUNS = 32  # in which values of a list are compared with floats
 MANY_RECORDS = 8  # past this, what each of them decides gives too many paths, and the text is read first
 MAX_PATHS_BESIDE_A_PROOF = 128  # listed to lower an ε that the text of the function has a proof for
+MAX_COUPLED_RECORDS = 2  # of a sample: the couplings of more take long, and seldom prove less than what is between them
 CLEARLY = 1 - 1e-9  # a coupling must be cheaper than the alignment by more than rounding
 
 
@@ -412,19 +413,36 @@ def _coupled_if_cheaper(proof: AlignmentProof, paths: Sequence[Path], segments: 
 
 
 def _value_by_value(mechanism: Mechanism, size: int, delta: float) -> Proof:
-    """A proof by couplings, or by bounds of densities where there is none; with a δ, first for all records between the
-    values."""
-    if delta and mechanism.adjacency.on_records:
-        with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed, BadInput):
-            numbers = numbers_of(mechanism.domain)
-            filled = _prove_records(mechanism.stating(domain=(min(numbers), max(numbers))), size, delta, many=size > 1)
-            if math.isfinite(filled.epsilon) and not _tells_from_floats(mechanism, size):
-                return filled
+    """A proof by couplings, or by bounds of densities where there is none; first for all records between the values."""
+    filled = _between_values(mechanism, size, delta) if mechanism.adjacency.on_records else None
+    if filled is not None:
+        return filled
     proof = prove_on_values(mechanism, size, delta)
     if math.isfinite(proof.epsilon):
         return proof
     bounded = prove_values_by_bounds(mechanism, size)
     return bounded if bounded is not None and math.isfinite(bounded.epsilon) else proof
+
+
+def _between_values(mechanism: Mechanism, size: int, delta: float) -> Proof | None:
+    """A proof for all records between the listed ones; None where there is none.
+
+    Of pure ε, only one of noisy steps on a sample, within the claim or of many records: couplings of samples are
+    exponentially many, while elsewhere they may prove less.
+    """
+    with suppress(NotExplorable, ExplorationDisagrees, MechanismFailed, BadInput):
+        numbers = numbers_of(mechanism.domain)
+        between_them = mechanism.stating(domain=(min(numbers), max(numbers)))
+        if delta:
+            found: Proof | None = _prove_records(between_them, size, delta, many=size > 1)
+        else:
+            found = prove_by_composition(between_them, size, delta)
+            sampled = found is not None and found.noisy.sample is not None
+            covered = found is not None and (mechanism.claim is None or mechanism.claim.covers_proof(found))
+            found = found if sampled and (covered or size > MAX_COUPLED_RECORDS) else None
+        if found is not None and math.isfinite(found.epsilon) and not _tells_from_floats(mechanism, size):
+            return found
+    return None
 
 
 def _tells_from_floats(mechanism: Mechanism, size: int) -> bool:
