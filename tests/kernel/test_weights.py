@@ -10,6 +10,7 @@ import random
 import numpy as np
 import pytest
 
+import veridp
 from veridp.errors import ExplorationDisagrees, NotAffine
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import unknowns
@@ -179,3 +180,25 @@ def test_equal_weights_have_equal_forms_and_a_constant_is_a_number():
     assert first.weight + second.weight == rest.weight == 0.5
     assert first.weight / first.weight == 1
     assert 1 - first.weight * 2 == second.weight * 2
+
+
+BASES = {
+    "2 ** (s / 2)": lambda s: [2 ** (x / 2) for x in s],
+    "np.exp2": lambda s: np.exp2(np.array(s) / 2 - s[0] / 2),
+    "0.5 ** -(s / 2)": lambda s: np.power(0.5, -np.array(s) / 2),
+}
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_weights_of_another_base_are_exponentials_of_its_logarithm(base):
+    def chosen(rng, data):
+        weights = BASES[base](data)
+        return int(rng.choice(2, p=[each / sum(weights) for each in weights]))
+
+    claimed = veridp.mechanism(adjacency="linf", size=2)(chosen)
+    assert veridp.prove(claimed).epsilon == pytest.approx(math.log(2), rel=1e-15)
+    first = next(path for path in explore(chosen, unknowns("data", 2)) if path.output == 0)
+    assert isinstance(first.weight, Weight)
+    for left, right in ((1.0, 3.0), (-2.0, 2.5)):
+        values = dict(zip(sorted(first.weight.unknowns()), (left, right), strict=True))
+        assert first.weight.evaluate(values) == pytest.approx(1 / (1 + 2 ** ((right - left) / 2)), rel=1e-14)

@@ -2,7 +2,7 @@
 
 Σ factor · e^(affine in open values), divided by such sums with positive factors. These are closed under sums, products
 and quotients by what is positive, and a softmax, however it is written, has one normal form: equal weights are seen to
-be equal. Nothing is rounded.
+be equal. Nothing is rounded, but for the logarithm of the base where that is not e.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from veridp.kernel.distributions import Number, exact
 from veridp.kernel.symbols import Derived, Symbol, Unknown, drawn_in, is_constant, sum_text
 
 MAX_TERMS = 5_000  # of a sum of exponentials
+EXPONENTIAL = re.compile(r"(.+)\*\*\(·\)")
 WHOLE_POWER = re.compile(r"\(·\)\*\*(\d+)")
 
 Exponent = frozenset[tuple[Unknown | None, Fraction]]  # what the open values are multiplied by; None: by the number 1
@@ -274,6 +275,9 @@ def _of_function(symbol: Derived) -> Any:
     if function in (functions.EXP, functions.EXPM1):
         power = _exponential(arguments[0])
         return power if function is functions.EXP or power is None else power - 1
+    to_the = EXPONENTIAL.fullmatch(function.name)
+    if to_the is not None:
+        return _exponential(arguments[0], Fraction(math.log(float(to_the[1]))))
     parts: list[Any] = [weight_of(argument) for argument in arguments]
     if None in parts:
         return None
@@ -287,16 +291,16 @@ def _of_function(symbol: Derived) -> Any:
     return None if whole is None else parts[0] ** int(whole[1])
 
 
-def _exponential(argument: Any) -> Any:
-    """e to the argument: affine in open values, and in logarithms with whole coefficients."""
+def _exponential(argument: Any, log_base: Fraction = Fraction(1)) -> Any:
+    """The base to the argument, which is affine in open values and, for base e, in logarithms with factors 1 and -1."""
     if is_constant(argument):
         return None
-    exponent: dict[Unknown | None, Fraction] = {None: Fraction(argument.constant)}
+    exponent: dict[Unknown | None, Fraction] = {None: Fraction(argument.constant) * log_base}
     factor: Any = 1
     for symbol, coefficient in argument.terms.items():
         if isinstance(symbol, Unknown):
-            exponent[symbol] = Fraction(coefficient)
-        elif isinstance(symbol, Derived) and symbol.function == functions.LOG and coefficient in (-1, 1):
+            exponent[symbol] = Fraction(coefficient) * log_base
+        elif isinstance(symbol, Derived) and symbol.function == functions.LOG and coefficient * log_base in (-1, 1):
             part = weight_of(symbol.arguments[0])
             if part is None:
                 return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +12,12 @@ import pytest
 from veridp import mechanism
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
+from veridp.engines.prove.regions import regions_of
 from veridp.engines.prove.replay import spot_check
+from veridp.kernel.explore import explore
+from veridp.kernel.expressions import unknowns
+from veridp.kernel.path import leaves
+from veridp.mechanism import as_mechanism
 from veridp_check.checker import check
 
 
@@ -261,3 +267,28 @@ def test_random_programs_of_records_are_never_proved_below_their_exact_loss(seed
         left = rng.uniform(-2, 2, 2).round(1).tolist()
         right = [left[0], float(rng.choice([-2.0, 2.0, 0.5]))]
         assert compare(mech, left, right).epsilon <= proved + 1e-9
+
+
+def spread(rng, data):
+    return max(data) - min(data) + rng.laplace()
+
+
+def test_ways_that_exclude_each_other_are_regions_and_every_data_set_is_in_one():
+    data = unknowns("data", 4)
+    paths = explore(as_mechanism(spread), data)
+    found = regions_of(paths)
+    assert len(found) == len(paths) < 75  # as many as four numbers have orders, with ties
+    rng = np.random.default_rng(0)
+    for numbers in [*rng.normal(size=(200, 4)).tolist(), *rng.integers(0, 3, size=(200, 4)).tolist()]:
+        values = dict(zip([s for entry in data for s in entry.terms], map(Fraction, numbers), strict=True))
+        here = [paths for asked, paths in found if all(c.relation.holds(c.slack.evaluate(values)) for c in asked)]
+        ((path,),) = here
+        (released,) = leaves(path.output)
+        noise = {path.noises[0]: 0}
+        assert released.evaluate({**values, **noise}) == pytest.approx(max(numbers) - min(numbers), rel=1e-12)
+
+
+@pytest.mark.parametrize(("adjacency", "epsilon"), [("replace", 1), ("l1", 1), ("linf", 2)])
+def test_the_range_of_four_numbers_is_proved(adjacency, epsilon):
+    claimed = mechanism(adjacency=adjacency, domain=(0.0, 1.0), size=4)(spread)
+    assert prove(claimed).epsilon == epsilon

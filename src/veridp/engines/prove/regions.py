@@ -44,10 +44,13 @@ def regions_of(
     paths: Sequence[Path], bounds: Sequence[Condition] = ()
 ) -> list[tuple[tuple[Condition, ...], list[Path]]]:
     """The regions that the paths tell apart, by their conditions, and the paths that are possible in each."""
+    found = _ways(paths, bounds)
+    if found is not None:
+        return found
     planes = _planes(paths)
     if math.prod(len(plane.choices) for plane in planes) > MANY_SIDES:
         raise NotExplorable(_too_many(MANY_SIDES))
-    found: list[tuple[tuple[Condition, ...], list[Path]]] = []
+    found = []
     for sides in itertools.product(*(plane.choices for plane in planes)):
         conditions = tuple(plane.condition(side) for plane, side in zip(planes, sides, strict=True))
         if not is_possible([*conditions, *bounds]):
@@ -58,6 +61,27 @@ def regions_of(
         here = [path for path in paths if all(_holds(c, chosen) for c in path.conditions if is_on_data(c))]
         found.append((conditions, here))
     return found
+
+
+def _ways(
+    paths: Sequence[Path], bounds: Sequence[Condition]
+) -> list[tuple[tuple[Condition, ...], list[Path]]] | None:
+    """What the paths ask of data, where no data fulfil what two of them ask: far fewer regions than sides make.
+
+    None where some data do, as where noise decides before data do, and where there are too many ways.
+    """
+    ways: dict[object, tuple[tuple[Condition, ...], list[Path]]] = {}
+    for path in paths:
+        asked = tuple(condition for condition in path.conditions if is_on_data(condition))
+        if any(condition.slack.functions for condition in asked):
+            return None
+        key = frozenset((c.relation, c.slack.constant, frozenset(c.slack.terms.items())) for c in asked)
+        ways.setdefault(key, (asked, []))[1].append(path)
+    found = [(asked, here) for asked, here in ways.values() if is_possible([*asked, *bounds])]
+    if len(found) > MAX_REGIONS:
+        return None
+    apart = not any(is_possible([*one, *other, *bounds]) for (one, _), (other, _) in itertools.combinations(found, 2))
+    return found if apart else None
 
 
 def is_possible(conditions: Sequence[Condition]) -> bool:
