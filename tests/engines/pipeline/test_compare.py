@@ -252,6 +252,11 @@ def always_seeded(data):
     return sum(data) + rng.laplace(scale=1.0)
 
 
+def seeded_by_a_sequence(data):
+    rng = np.random.default_rng(np.random.SeedSequence(5))
+    return sum(data) + rng.laplace(scale=1.0)
+
+
 def one_sided(rng, data):
     return sum(data) + rng.exponential(scale=5.0)
 
@@ -275,6 +280,7 @@ def fails_on_some(rng, data):
         (each_flipped, [1, 0], [1, 0, 1], Fault.UNNOISED, "return"),
         (one_noise_for_two, [1], [1, 3], Fault.REUSED, "rng.laplace"),
         (always_seeded, [1], [2], Fault.SEED, "default_rng"),
+        (seeded_by_a_sequence, [1], [2], Fault.SEED, "default_rng"),
         (one_sided, [1], [2], Fault.SUPPORT, "rng.exponential"),
         (fails_on_some, [1, 2], [1, 7], Fault.CONTROL, "raise"),
     ],

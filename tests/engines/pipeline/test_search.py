@@ -14,7 +14,7 @@ import pytest
 import veridp
 from veridp import pipeline
 from veridp.engines.pipeline import Fault, PipelineSearch
-from veridp.engines.pipeline.data import simpler
+from veridp.engines.pipeline.data import Table, simpler
 from veridp.errors import BadInput
 
 SECONDS = 600.0
@@ -202,6 +202,25 @@ def test_lists_arrays_and_overflow() -> None:
     assert result.costliest is not None
     assert result.costliest.epsilon == pytest.approx(10.0, rel=1e-6)
     assert result.to_dict()["pairs"] == result.pairs
+
+
+def test_arrays_of_integers_and_of_words_stay_what_they_are() -> None:
+    def counted(rng, data):
+        return np.bincount(data, minlength=4)[:4] + rng.laplace(size=4)
+
+    def words(rng, data):
+        assert data.dtype.kind == "U", data
+        return {word: (data == word).sum() + rng.laplace() for word in ("a", "b")}
+
+    domain = [0, 1, 2, 3]
+    result = searched(counted, np.array([0, 1, 1]), adjacency="add-remove", domain=domain, max_pairs=12)
+    assert (found(result), result.unpriced) == (set(), 0)
+    assert result.costliest is not None
+    assert result.costliest.epsilon == pytest.approx(1.0)
+    result = searched(words, np.array(["a", "b", "a"]), adjacency="add-remove", max_pairs=12)
+    assert (found(result), result.unpriced) == (set(), 0)
+    build = Table.of(np.array([1, 2]), [0, 5], True, 2).build
+    assert [build(rows).dtype.kind for rows in ([], [3], [2**31], [1, 2.5], [1, math.nan])] == list("iiiff")
 
 
 def test_records_are_removed_from_both_sides_alike() -> None:

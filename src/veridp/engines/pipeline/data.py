@@ -50,19 +50,31 @@ class Table:
             return cls(_frames(example), tuple(rows), tuple(_row_values(rows)))
         if isinstance(domain, Rows):
             return cls(list, tuple(itertools.islice(itertools.cycle(domain), size)), tuple(_row_values(list(domain))))
-        if isinstance(example, np.ndarray):
-            entries = [row.tolist() if isinstance(row, np.ndarray) else row.item() for row in example]
-            made = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in entries)
-            wide = bool(made) and isinstance(made[0], tuple)
-            values = _row_values(list(made)) if wide else _plain_values(made, domain, assumed)
-            width = example.shape[1:]
-            return cls(lambda rows: np.array(list(rows), dtype=float).reshape(-1, *width), made, tuple(values))
+        build: Callable[[Sequence[Any]], Any] = list
         records = () if example is None else tuple(example)
+        if isinstance(example, np.ndarray):
+            build = _arrays(example)
+            records = tuple(tuple(row) if isinstance(row, list) else row for row in example.tolist())
         if records and all(isinstance(record, tuple | list) for record in records):
-            return cls(list, records, tuple(_row_values([tuple(record) for record in records])))
+            return cls(build, records, tuple(_row_values([tuple(record) for record in records])))
         if records and assumed and not all(isinstance(record, int | float) for record in records):
             domain = list(dict.fromkeys(records))  # categories: the numbers that are assumed are none
-        return cls(list, records, tuple(_plain_values(records, domain, assumed)))
+        return cls(build, records, tuple(_plain_values(records, domain, assumed)))
+
+
+def _arrays(example: Any) -> Callable[[Sequence[Any]], Any]:
+    """Arrays of the kind of numbers, or of whatever the example holds, where it can hold the records."""
+    width = example.shape[1:]
+
+    def build(records: Sequence[Any]) -> Any:
+        if not records:
+            return np.empty((0, *width), dtype=example.dtype)
+        made = np.array(list(records))
+        with np.errstate(invalid="ignore"):
+            kept = made.astype(example.dtype) if made.dtype.kind in "biuf" and example.dtype.kind in "biuf" else made
+        return kept if np.array_equal(kept, made, equal_nan=kept.dtype.kind == "f") else made
+
+    return build
 
 
 def _frames(example: Any) -> Callable[[Sequence[Any]], Any]:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from veridp.engines.pipeline.alignment import kind_of, near
+from veridp.engines.pipeline.alignment import is_number, kind_of, near
 from veridp.engines.pipeline.recording import Coin, ProgramRun, Script
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.noise import Uniform
@@ -39,22 +39,23 @@ class Mixtures:
     def _changed(self) -> dict[Chance, dict[str, bool]]:
         """For each chance, what changes with it, and whether into a thing of another kind."""
         found: dict[Chance, dict[str, bool]] = {}
-        governing = set[Chance]()
+        governing, unsure = set[Chance](), set[str]()
         for chance, script in self._others():
             run = self.run(script)
             leaves, changed = run.leaves, found.setdefault(chance, {})
+            # By other laws, the same numbers would have been other noise; and whole ones may come about here, too.
+            governs = _laws(run) != _laws(self.left)
             for name in dict.fromkeys([*self.left.leaves, *leaves]):
                 mine, theirs = (side.get(name, "missing") for side in (self.left.leaves, leaves))
                 if kind_of(mine) != kind_of(theirs):
                     changed[name] = True
                 elif not near(mine, theirs):
                     changed.setdefault(name, False)
-            if _laws(run) != _laws(
-                self.left
-            ):  # the same numbers would have come out of other noise, or by other chances
-                governing.add(chance)
+                    unsure |= {name} if governs and is_number(theirs) and float(theirs).is_integer() else set()  # type: ignore[arg-type]
+            governing |= {chance} if governs else set()
         every = {name: False for changed in found.values() for name in changed} | dict.fromkeys(self.noisy, False)
-        return {chance: {**every, **changed} if chance in governing else changed for chance, changed in found.items()}
+        found = {chance: {**every, **changed} if chance in governing else changed for chance, changed in found.items()}
+        return found | {("unsure", 0): dict.fromkeys(unsure, False)}
 
     @property
     def too_many(self) -> bool:

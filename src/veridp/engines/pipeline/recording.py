@@ -427,7 +427,9 @@ class Program:
 @contextmanager
 def _watching(generator: TrackingGenerator, seeds: list[tuple[Site, str]], marks: bool) -> Iterator[None]:
     def seeded(seed: object) -> None:
-        if isinstance(seed, int | float | str | bytes | tuple | list | np.integer):
+        if isinstance(seed, np.random.SeedSequence):
+            seeds.append((users_site(), f"SeedSequence({seed.entropy}, spawn_key={seed.spawn_key})"))
+        elif isinstance(seed, int | float | str | bytes | tuple | list | np.integer):
             seeds.append((users_site(), repr(seed)))
 
     tokens = ON_SEED.set(seeded), OBSERVER.set(generator if marks else None)
