@@ -24,6 +24,7 @@ from veridp.sampling.outputs import Outputs
 Floats = NDArray[np.float64]
 Path = tuple[int, ...]
 MOST_LEAVES = 256  # leaves past these have no columns of their own
+COMPARED_ROWS = 500  # in which columns that tell different things mostly differ already
 MOST_TEXTS = 32  # texts of one leaf that have a column each
 NUMBERS = (Kind.BOOL, Kind.FLOAT)
 DICT = -1  # at the end of a path: stands for a list of one entry where there is a dict, and of none elsewhere
@@ -339,18 +340,30 @@ def columns_for(outputs: Outputs, *, composed: bool = True, extra: Sequence[Any]
     layout and the leaves and gives more columns.
     """
     layout = FeatureLayout.of(outputs)
-    leaves = layout.leaves(outputs)
+    few, _ = outputs.grouped(len(outputs) // 4) or (outputs, None)  # a column varies if it does among different outputs
+    leaves = layout.leaves(few)
     plain = [*_plain(layout, leaves)]
     more = [*_composed(layout, leaves)] if composed else []
     more += [*_sides((*plain, *more), leaves)] if composed else []
     for maker in extra:
         more.extend(maker(layout, leaves))
-    kept: dict[bytes, Column] = {}
-    for column in (*plain, *more):
+    return Columns(layout, tuple(_different((*plain, *more), leaves)))
+
+
+def _different(columns: Iterable[Column], leaves: Leaves) -> Iterator[Column]:
+    """Those of the columns that vary, without those that tell the same as one before.
+
+    Most differ among a few rows already, so all rows are only compared where these are alike.
+    """
+    kept: dict[bytes, list[Floats]] = {}
+    for column in columns:
         numbers = column.of(leaves)
         if _varies(numbers):
-            kept.setdefault(_shape(numbers), column)
-    return Columns(layout, tuple(kept.values()))
+            alike = kept.setdefault(_shape(numbers[:COMPARED_ROWS]), [])
+            shape = _shape(numbers) if alike else None
+            if all(_shape(other) != shape for other in alike):
+                alike.append(numbers)
+                yield column
 
 
 def _varies(column: Floats) -> bool:
@@ -361,6 +374,8 @@ def _varies(column: Floats) -> bool:
 def _shape(column: Floats) -> bytes:
     """The same for columns that tell the same: those that are equal up to scale, sign and an added constant."""
     known = ~np.isnan(column)
+    if not known.any():
+        return known.tobytes()
     column = column / float(np.abs(column[known]).max() or 1.0)  # the square of a large number has no float
     middle, spread = column[known].mean(), column[known].std()
     scaled = np.where(known, np.round((column - middle) / (spread or 1.0), 6) + 0.0, 1e9)
