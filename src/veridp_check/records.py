@@ -247,7 +247,7 @@ def fields_in(document: object, *names: str, optional: Sequence[str] = ()) -> di
     if adjacency in RECORDS:
         are_records = domain is not None
     else:
-        are_records = "records" in found and (adjacency in MOVES or (adjacency == "any" and domain is not None))
+        are_records = "records" in found and (adjacency in (*MOVES,) or (adjacency == "any" and domain is not None))
     return node.fields(*HEADER, *names, *["records"] * are_records, optional=optional)
 
 

@@ -316,6 +316,18 @@ def gaussian_by(toss, offset=2):
     return noisy
 
 
+def gaussian_above(rng, data):
+    """One side of such noise, without its first number."""
+    while True:
+        size = 0
+        while survives(rng, 0.5):
+            size += 1
+        if size == 0:
+            continue
+        if falls(rng, (size - 2) ** 2 / 8):
+            return data[0] + size
+
+
 def stops_falling(rng, gamma):
     """Certain for large numbers, which are hardly ever met."""
     if gamma > 2000:

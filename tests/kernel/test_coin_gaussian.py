@@ -46,6 +46,11 @@ def test_floats_have_the_same_law_and_another_offset_makes_another() -> None:
     assert variance_of(gaussian_by(falls, offset=3)) is None
 
 
+def test_noise_of_one_side_is_explored_and_no_discrete_gaussian() -> None:
+    """What the coin is given depends on what was asked before it: that it is above 0."""
+    assert variance_of(samplers.gaussian_above) is None
+
+
 @pytest.mark.parametrize("toss", [falls, samplers.falls_again])
 def test_the_probability_of_a_coin_is_read_from_its_text(toss) -> None:
     assert is_exponential(toss)

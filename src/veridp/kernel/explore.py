@@ -232,7 +232,8 @@ def _check_failures(
             if not isinstance(step, Toss) or not step.option.rounded or before in met:
                 continue
             met.add(before)
-            way = Way(tuple(map(Stage.of, before)), sum(isinstance(each, Noise) for each in before))
+            drawn = sum(isinstance(each, Noise) for each in before)
+            way = Way(tuple(map(Stage.of, before)), drawn, tuple(Path(before, None).conditions))
             for error in LATE_ERRORS:
                 check()
                 run = make(way, {}, loops=loops, failing=LateFailure(place, error))

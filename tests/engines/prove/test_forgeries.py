@@ -389,6 +389,13 @@ def test_a_number_that_no_text_could_hold_is_told_in_words():
     assert check(document).rejection.reason == 'a rational such as "-3/40" is needed, not a number of too many digits'
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_an_object_in_place_of_a_word_is_rejected(name):
+    document = small(name)
+    for field in document.keys() - {"format", "version", "arguments"}:
+        assert not check(document | {field: {}, "records": []}).verified
+
+
 def test_numbers_are_those_that_floats_hold():
     document = small("released")
     put("/events/0/numbers/0/constant", str(int(1.7e308)))(document)
