@@ -74,6 +74,17 @@ def test_domains_are_compared():
     assert differing(catalogue["geometric"], catalogue["geometric"])["data"] == ("whole numbers", "numbers")
 
 
+def test_what_is_proved_between_listed_records_is_proved_of_these():
+    @mechanism(adjacency="add-remove", domain=[0, 1], size=3, epsilon=0.3)
+    def sampled(rng, data):
+        return sum(x for x in data if rng.random() < 0.2) + rng.laplace()
+
+    assert prove(sampled).certificate["domain"] == ["0", "1"]
+    assert differing(sampled, sampled) == {}
+    assert differing(sampled, replace(sampled, domain=[0, 2])) == {"domain": ("[0, 1]", "no interval")}
+    assert differing(sampled, replace(sampled, domain=["a", "b"])) == {"domain": ("[0, 1]", "no interval")}
+
+
 def test_differences_that_are_listed_are_those_of_the_target():
     def own(step: float) -> OwnAdjacency:
         corners = np.array([[step, step], [-step, -step]])

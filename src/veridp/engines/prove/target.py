@@ -12,8 +12,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.adjacency import BY_NAME
+from veridp.adjacency.base import numbers_of
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of, value_text, values_of
 from veridp.engines.prove.certificate import argument_text
+from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.notions import ApproximateBound
 from veridp_check.alignment_reader import Certificate, DifferenceBox
@@ -252,7 +254,18 @@ def _data(certificate: Stated, target: Mechanism) -> Iterator[Difference]:
         yield Difference("domain", "the same" if theirs == mine else f"{len(mine)} values", others)
     elif certificate.domain is not None:
         summed = isinstance(certificate, Certificate | Cases) and certificate.records
-        yield Difference("domain", _interval(certificate.domain), _interval(interval_of(target, summed)))
+        ends = certificate.domain if _lists_records_of(target, certificate.domain) else interval_of(target, summed)
+        yield Difference("domain", _interval(certificate.domain), _interval(ends))
+
+
+def _lists_records_of(target: Mechanism, ends: tuple[Fraction, Fraction]) -> bool:
+    """Whether its records are listed numbers of this interval: what holds of all between them holds of these."""
+    if not (target.adjacency.on_records and has_finite_domain(target)):
+        return False
+    try:
+        return all(ends[0] <= number <= ends[1] for number in numbers_of(target.domain))
+    except (BadInput, TypeError, ValueError):
+        return False
 
 
 def _interval(ends: tuple[Fraction, Fraction] | None) -> str:
