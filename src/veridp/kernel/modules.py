@@ -245,7 +245,7 @@ def _of_list(function: Callable[..., Any], own: Callable[[Any], Any]) -> Callabl
     return call
 
 
-_DEVIATIONS = {
+_DEVIATIONS: dict[str, Callable[[Any], Any]] = {
     "median": np.median, "pvariance": np.var, "pstdev": np.std,
     "variance": partial(np.var, ddof=1), "stdev": partial(np.std, ddof=1),
 }  # fmt: skip
