@@ -84,6 +84,20 @@ UNARY = [
     "({} > 0) * ({0} < 1)", "~({} > 0)", "-({} > 0)", "({} > 0).sum()", "({} > 0).astype(int)", "sum({} > 0)",
     "({} > 0) & ({0} < 1)", "({} > 0) | ({0} < -1)", "({} > 0) ^ ({0} > 1)", "np.sum([{} > 0, {0} > 1], axis=0)",
     "np.array([{} > 0, {0} > 1])", "({} > 0) & 1", "({} > 0) / 2", "({} > 0) // 1",
+    "np.ptp({})", "np.nan_to_num({})", "np.nanmean({})", "np.nansum({}, axis=0)", "np.nanmax({})", "np.nanstd({})",
+    "np.pad({}, 1)", "np.pad({}, (1, 0), constant_values=1.5)", "np.pad({}, 1, mode='edge')", "np.ediff1d({})",
+    "np.trapezoid({})", "np.rot90(np.atleast_2d({}))", "np.resize({}, 3)", "np.extract([True, False], {})",
+    "np.compress([True, False], {})", "np.dstack([{}, {0}])", "np.block([{}, {0}])", "np.meshgrid({}, {0})[1]",
+    "np.roll({}, 1)", "np.vectorize(lambda x: x * 2 + 1)({})",
+    "np.fromiter((x for x in np.ravel({})), float)", "np.full_like({}, 2)",
+    "np.ones_like({}, float) + {0}", "np.sum({}, dtype=int)", "np.mean({}, dtype=float)", "np.cumsum({}, dtype=float)",
+    "{}.var()", "{}.std(axis=0)", "{}.var(axis=-1)", "np.fix({})", "np.around({}, 1)", "np.real({})", "np.int_({})",
+    "np.float64({})", "np.float_power({}, 2)", "np.logaddexp({}, 0)", "np.copysign({}, -1)", "np.copysign(2.0, {})",
+    "np.einsum('i->', {})", "np.einsum('i,i', {}, [1, 2])", "np.inner({}, {0})", "np.vdot({}, [1, 2])",
+    "np.bincount([0, 1], weights={})", "np.polyval([1, 2], {})", "np.polyval({}, 2.0)", "np.cross({}, [1, 2, 3])",
+    "np.sort({}, axis=None)", "np.select([{} > 0], [{0}], default=1)", "np.percentile({}, [50])",
+    "np.allclose({}, 0)", "np.array_equal({}, {0} * 2)", "np.array_equal({}, {0})", "put_mask({})", "copy_to({})",
+    "{}.trace()", "put_plain({})", "np.insert({}, 1, 0.5)", "np.insert({}, [0], {0})", "np.quantile({}, 0.5)",
 ]  # fmt: skip
 
 
@@ -105,6 +119,13 @@ def put_mask(array: Any) -> Any:
     return array
 
 
+def put_plain(array: Any) -> Any:
+    target = np.zeros(3)
+    np.put(target, [1], 2.5)
+    np.copyto(target[1:], 7.0)
+    return target + np.ravel(array)[0]
+
+
 def copy_to(array: Any) -> Any:
     target = np.zeros(np.shape(array))
     np.copyto(target, array)
@@ -124,7 +145,7 @@ class Program:
     def function(self) -> Callable[..., Any]:
         body = [*self.lines, f"return [{', '.join(self.returned)}]"]
         scope: dict[str, Any] = {"np": np, "put": put, "add_in_place": add_in_place}
-        scope |= {"put_mask": put_mask, "copy_to": copy_to}
+        scope |= {"put_mask": put_mask, "copy_to": copy_to, "put_plain": put_plain}
         code = "def mechanism(rng, data):\n" + "\n".join(f"    {line}" for line in body)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -311,7 +332,7 @@ def assert_same(program: Program, path: Path, rng: Recorder, output: Any) -> Non
 
 def makes_arrays(program: Program) -> bool:
     """Whether it hands lists of stand-ins to NumPy, which makes object arrays of them that no stand-in controls."""
-    return any(form in str(program) for form in ("np.array(", "np.asarray(", "= [", "np.sum(["))
+    return any(form in str(program) for form in ("np.array(", "np.asarray(", "= [", "np.sum([", "list("))
 
 
 def divides(program: Program) -> bool:
@@ -324,7 +345,11 @@ def same_number(one: float, other: float) -> bool:
 
 def explored(seed: int) -> str:
     """How the explored paths of a random program compare with plain runs of it, each of which follows one of them."""
-    program = random_program(seed)
+    return compared(seed, random_program(seed))
+
+
+def compared(seed: int, program: Program) -> str:
+    """The same of any program."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -356,9 +381,23 @@ def test_explored_paths_compute_what_numpy_computes(part: int) -> None:
     assert told.count("agrees") > len(told) / 3  # most are not refused
 
 
-def batched_like_numpy(seed: int) -> str:
+LATEST = UNARY[UNARY.index("np.ptp({})") :]
+
+
+@pytest.mark.parametrize("phrase", LATEST)
+def test_a_function_agrees_with_numpy_on_draws_of_every_kind(phrase: str) -> None:
+    agreed = 0
+    for draw in (*DRAWS[:4], "rng.normal(size=3)", "rng.geometric(0.5, size=2)", *DRAWS[16:18], DRAWS[20]):
+        program = Program((f"x0 = {draw}", f"x1 = {phrase.replace('{0}', 'x0').replace('{}', 'x0')}"), ("x1", "x0"))
+        if _works(program.lines):
+            agreed += compared(7, program) == "agrees"
+            batched_like_numpy(7, program)
+    assert agreed
+
+
+def batched_like_numpy(seed: int, program: Program | None = None) -> str:
     """How the batch reading of a random program compares with the plain function, on every row of it."""
-    program = random_program(seed)
+    program = random_program(seed) if program is None else program
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

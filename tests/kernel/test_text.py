@@ -150,7 +150,7 @@ def appends_to_something(rng, data):
     return log.longest
 
 
-ELSEWHERE = []
+ELSEWHERE: list[str] = []
 
 
 def keeps_it_elsewhere(rng, data):

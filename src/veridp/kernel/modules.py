@@ -245,7 +245,7 @@ def _of_list(function: Callable[..., Any], own: Callable[[Any], Any]) -> Callabl
     return call
 
 
-_DEVIATIONS = {
+_DEVIATIONS: dict[str, Callable[[Any], Any]] = {
     "median": np.median, "pvariance": np.var, "pstdev": np.std,
     "variance": partial(np.var, ddof=1), "stdev": partial(np.std, ddof=1),
 }  # fmt: skip
@@ -374,6 +374,13 @@ def _given_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _full(shape: Any, fill_value: Any, dtype: Any = None, **named: Any) -> Any:
+    if not _symbolic([fill_value]):
+        return _holding(np.full(shape, fill_value, dtype, **named))
+    kind = np.dtype(np.int64 if settle(fill_value).kind == "i" else np.float64) if dtype is None else dtype
+    return np.full_like(_holding(np.zeros(shape)), fill_value, kind, **named)
+
+
 def _from_iterator(iterable: Any, dtype: Any, count: int = -1) -> Any:
     values = list(iterable)
     return _array(np.asarray)(values if count < 0 else values[:count], dtype)
@@ -418,11 +425,12 @@ _NUMPY_TYPES = {
 }
 NUMPY = _NumPy(
     np,
-    {name: _making(getattr(np, name)) for name in ("zeros", "empty", "ones", "full", "arange", "linspace", "eye")}
+    {name: _making(getattr(np, name)) for name in ("zeros", "empty", "ones", "arange", "linspace", "eye")}
     | {name: _making(getattr(np, name)) for name in ("zeros_like", "ones_like", "empty_like", "full_like", "identity")}
     | {name: _array(getattr(np, name)) for name in ("array", "asarray", "asanyarray", "ascontiguousarray", "copy")}
     | {name: _Ufunc(value) for name, value in vars(np).items() if isinstance(value, np.ufunc)}
     | {
+        "full": _full,
         "fromiter": _from_iterator,
         "linalg": _LinearAlgebra(np.linalg, {}),
     }

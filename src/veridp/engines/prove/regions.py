@@ -63,9 +63,7 @@ def regions_of(
     return found
 
 
-def _ways(
-    paths: Sequence[Path], bounds: Sequence[Condition]
-) -> list[tuple[tuple[Condition, ...], list[Path]]] | None:
+def _ways(paths: Sequence[Path], bounds: Sequence[Condition]) -> list[tuple[tuple[Condition, ...], list[Path]]] | None:
     """What the paths ask of data, where no data fulfil what two of them ask: far fewer regions than sides make.
 
     None where some data do, as where noise decides before data do, and where there are too many ways.

@@ -56,8 +56,9 @@ def _apply(ufunc: np.ufunc, values: Sequence[Any]) -> Any:
     if ufunc in _UNARY:
         return _UNARY[ufunc](held[0])
     if ufunc is np.copysign:
-        negative = held[1] < 0 if isinstance(held[1], Symbolic) else np.signbit(held[1])
-        return abs(held[0]) * np.float64(-1 if negative else 1)
+        size, sign = map(settle, held)
+        negative = bool(sign < 0) if isinstance(sign, Affine) else np.signbit(sign)
+        return abs(size) * np.float64(-1 if negative else 1)
     if ufunc is np.float_power:
         held = [value.cast(_FLOAT) if isinstance(value, Symbolic) else np.float64(value) for value in held]
     if ufunc in _BINARY:

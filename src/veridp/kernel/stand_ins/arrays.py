@@ -208,7 +208,7 @@ def _like_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *args, **options: function(self, *args, **options)
 
 
-for _function in (np.var, np.std, np.prod, np.cumprod, np.trace, np.compress):
+for _function in (np.var, np.std, np.prod, np.cumprod, np.trace):
     setattr(Vector, _function.__name__, _like_function(_function))
 
 
@@ -217,7 +217,7 @@ def _refused_method(name: str) -> Callable[..., Any]:
 
 
 for _name in (
-    "argpartition", "byteswap", "choose", "dump", "dumps", "getfield", "partition",
+    "argpartition", "byteswap", "choose", "compress", "dump", "dumps", "getfield", "partition",
     "put", "setfield", "tobytes", "tofile",
 ):  # fmt: skip
     setattr(Vector, _name, _refused_method(_name))
@@ -393,8 +393,17 @@ def ordinary(value: Any) -> Any:
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
+# Functions that write into their first argument.
+IN_PLACE = frozenset({np.copyto, np.putmask, np.put, np.place, np.fill_diagonal, np.put_along_axis})
+
+
 def _on_function(function: Any, args: Any, kwargs: Any) -> Any:
     if not any_symbolic([*args, *kwargs.values()]):  # arrays that could hold stand-ins, and hold none
+        if function in IN_PLACE and args and isinstance(args[0], Vector):
+            written = ordinary(args[0])
+            function(written, *map(ordinary, args[1:]), **{name: ordinary(value) for name, value in kwargs.items()})
+            args[0][...] = written
+            return None
         return function(*map(ordinary, args), **{name: ordinary(value) for name, value in kwargs.items()})
     own = FUNCTIONS.get(function)
     if own is None:

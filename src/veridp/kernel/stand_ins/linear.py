@@ -86,6 +86,8 @@ def _counted(x: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 def _polynomial(p: Any, x: Any) -> Any:
     """np.polyval, which goes through the coefficients as this does."""
+    if np.ndim(p) != 1:
+        refuse([p, x], "np.polyval is modelled for one polynomial")
     answer = np.zeros_like(x)
     for coefficient in boxed_array(p).flat:
         answer = answer * x + coefficient

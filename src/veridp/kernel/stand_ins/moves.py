@@ -39,11 +39,11 @@ def _joined(answer: Any) -> Any:
 
 
 _ALLOWED = (
-        np.sum, np.any, np.all, np.diff, np.argsort, np.outer, np.trapezoid, np.argwhere,
+        np.sum, np.any, np.all, np.diff, np.argsort, np.outer, np.trapezoid,
         np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack, np.block, np.append,
         np.split, np.array_split, np.hsplit, np.vsplit, np.atleast_1d, np.atleast_2d, np.atleast_3d,
         np.reshape, np.ravel, np.transpose, np.squeeze, np.expand_dims, np.moveaxis, np.swapaxes, np.flip,
-        np.flipud, np.fliplr, np.rot90, np.roll, np.repeat, np.tile, np.take, np.delete, np.compress, np.meshgrid,
+        np.flipud, np.fliplr, np.rot90, np.roll, np.repeat, np.tile, np.take, np.delete, np.meshgrid,
         np.broadcast_to, np.broadcast_arrays, np.copy, np.shape, np.ndim, np.size, np.result_type,
 )  # fmt: skip
 FUNCTIONS |= {function: _by_numpy(function) for function in _ALLOWED}
@@ -88,6 +88,18 @@ def _extracted(condition: Any, arr: Any) -> Any:
     return _taken(boxed, np.extract(decided_entries(condition), np.arange(boxed.size)))
 
 
+def _places(a: Any) -> Any:
+    if not np.ndim(a):
+        refuse(a, "np.argwhere of a single number is not modelled")
+    return np.argwhere(decided_entries(a))
+
+
+def _compressed(condition: Any, a: Any, axis: Any = None) -> Any:
+    boxed = boxed_array(a)
+    places = np.arange(boxed.size).reshape(boxed.shape)
+    return _taken(boxed.ravel(), np.compress(decided_entries(condition), places, axis))
+
+
 def _copied(dst: Any, src: Any, **options: Any) -> None:
     """np.copyto, into an array of the same kind."""
     where = options.pop("where", True)
@@ -105,5 +117,5 @@ def _masked_in(a: Any, mask: Any, values: Any) -> None:
 
 
 FUNCTIONS |= {np.pad: _padded, np.insert: _inserted, np.extract: _extracted, np.copyto: _copied, np.putmask: _masked_in}
-FUNCTIONS[np.sort] = _sorted
+FUNCTIONS |= {np.sort: _sorted, np.compress: _compressed, np.argwhere: _places}
 FUNCTIONS[np.resize] = lambda a, new_shape: _taken(boxed_array(a).ravel(), np.resize(np.arange(np.size(a)), new_shape))

@@ -66,8 +66,10 @@ def _on_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict
 def _each(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     """What a Python function gives on each entry; np.frompyfunc, and np.vectorize, made it a ufunc."""
     boxed = [boxed_array(value) for value in inputs]
+    if not any(array.ndim for array in boxed):
+        refuse(inputs, f"np.{ufunc.__name__} of single numbers is not modelled")
     answer = ufunc(*(objects([as_python(entry) for entry in array.flat]).reshape(array.shape) for array in boxed))
-    return Vector.of(list(answer.flat), answer.shape) if isinstance(answer, np.ndarray) and answer.ndim else answer
+    return Vector.of(list(answer.flat), answer.shape)
 
 
 def _applied_at(ufunc: np.ufunc, target: Any, index: Any, *operand: Any) -> None:
@@ -336,13 +338,6 @@ def _like(value: int) -> Callable[..., Any]:
     return lambda a, dtype=None, **options: _full_like(a, value, dtype, **options)
 
 
-def _full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
-    """An array of one value, which need not be a plain number."""
-    if not any_symbolic([fill_value]):
-        return np.full(shape, fill_value, dtype, **options)
-    return _full_like(np.zeros(shape, DTYPES[kind_of_all(leaves([fill_value]))]), fill_value, dtype, **options)
-
-
 def _cast_all(array: Any, dtype: Any) -> Any:
     """The array, as a function that is told a type first casts it."""
     return array if dtype is None else map_entries(lambda value: cast(value, np.dtype(dtype)), array)
@@ -392,7 +387,6 @@ FUNCTIONS |= {
     np.empty_like: _like(0),
     np.ones_like: _like(1),
     np.full_like: _full_like,
-    np.full: _full,
     np.around: _round,
     np.fix: lambda x, out=None: np.trunc(x),
     np.real: lambda val: val,
