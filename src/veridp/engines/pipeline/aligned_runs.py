@@ -186,7 +186,7 @@ class AlignedRuns:
             value, threshold = float(toss.drawn[0]), float(toss.thresholds[0])
             chance, other = (threshold, threshold / 2) if value >= threshold else (1 - threshold, (1 + threshold) / 2)
             if chance > lost:
-                yield self._moved(place, other - value)
+                yield Script.moving(self.left, place, other - value)
         for choice in _first_of_lines(self.left.choices):
             options = sorted(range(len(choice.weights)), key=lambda option: choice.weights[option])
             able = [option for option in options if choice.weights[option] > lost and option != choice.chosen]
@@ -200,12 +200,9 @@ class AlignedRuns:
         noise = (draw for draw in self.left.draws if not isinstance(draw.distribution, Uniform))
         for draw in _first_of_lines(noise):
             place = self.left.draws.index(draw)
-            yield from (self._moved(place, end - draw.value) for end in ends_of_tails(draw.distribution, tail))
-
-    def _moved(self, place: int, by: float) -> Script:
-        moves = np.zeros(len(self.left.draws))
-        moves[place] = by
-        return Script.repeating(self.left, moves)
+            yield from (
+                Script.moving(self.left, place, end - draw.value) for end in ends_of_tails(draw.distribution, tail)
+            )
 
     @property
     def _ignored(self) -> float:
@@ -249,11 +246,8 @@ class AlignedRuns:
         """The two runs again, each with one coin or choice that falls in another way."""
         runs = []
         for data, run in ((self.left_data, self.left), (self.right_data, self.matching.right)):
-            scripts = []
-            for place in run.tossed[:MAX_TURNED]:
-                moves = np.zeros(len(run.draws))
-                moves[place] = 1.0 - 2.0 * run.draws[place].value
-                scripts.append(Script.repeating(run, moves))
+            tossed = ((place, run.draws[place].value) for place in run.tossed[:MAX_TURNED])
+            scripts = [Script.moving(run, place, 1.0 - 2.0 * value) for place, value in tossed]
             choices = itertools.islice(enumerate(run.choices), MAX_TURNED)
             scripts += [Script.choosing(run, place, (one.chosen + 1) % len(one.weights)) for place, one in choices]
             runs.append([self.run(data, script) for script in scripts])

@@ -93,7 +93,9 @@ class Mixtures:
             }
             ends = [0.0, *sorted(met), 1.0]
             others = [(low + high) / 2 for low, high in itertools.pairwise(ends) if not low <= value < high]
-            yield from ((("toss", place), self._moved(place, other)) for other in others[:MAX_OTHERS])
+            yield from (
+                (("toss", place), Script.moving(self.left, place, other - value)) for other in others[:MAX_OTHERS]
+            )
         for place, choice in enumerate(self.left.choices):
             options = [k for k, weight in enumerate(choice.weights) if weight and k != choice.chosen]
             yield from (
@@ -102,12 +104,9 @@ class Mixtures:
         for place in self.deciding:
             if not isinstance(draws[place].distribution, Uniform):
                 ends = ends_of_tails(draws[place].distribution, RARE)
-                yield from ((("draw", place), self._moved(place, end)) for end in ends)
-
-    def _moved(self, place: int, value: float) -> Script:
-        moves = np.zeros(len(self.left.draws))
-        moves[place] = value - self.left.draws[place].value
-        return Script.repeating(self.left, moves)
+                yield from (
+                    (("draw", place), Script.moving(self.left, place, end - draws[place].value)) for end in ends
+                )
 
 
 def _laws(run: ProgramRun) -> list[object]:
