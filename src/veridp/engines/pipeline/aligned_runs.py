@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from veridp.engines.pipeline.alignment import (
     kind_of,
     near,
 )
-from veridp.engines.pipeline.mixtures import ends_of_tails
+from veridp.engines.pipeline.mixtures import continuous, ends_of_tails, redrawn
 from veridp.engines.pipeline.recording import (
     Choice,
     Coin,
@@ -260,11 +260,10 @@ class AlignedRuns:
             ways.setdefault(_way(run), []).append(run)
         for way, alike in ways.items():
             if len(alike) <= MIN_SAME_WAY:
-                again = [self.run(self.left_data, _redrawn(alike[0], seed)) for seed in range(FRESH_RUNS)]
+                again = [self.run(self.left_data, redrawn(alike[0], seed)) for seed in range(FRESH_RUNS)]
                 alike = [*alike, *(run for run in again if _way(run) == way)]
             values = [run.leaves.get(name) for run in alike]
-            continuous = all(isinstance(value, float) and not value.is_integer() for value in values)
-            if not continuous and len(set(map(repr, values))) > 1:
+            if not all(map(continuous, values)) and len(set(map(repr, values))) > 1:
                 return True
         return False
 
@@ -322,16 +321,6 @@ def _first_of_lines(events: Iterable[Any]) -> Iterator[Any]:
     for event in events:
         first.setdefault(event.site, event)
     return itertools.islice(first.values(), MAX_LINES)
-
-
-def _redrawn(run: ProgramRun, seed: int) -> Script:
-    """The noise of the run drawn anew, but for the coins."""
-    rng, moves = np.random.default_rng(seed), np.zeros(len(run.draws))
-    for place, draw in enumerate(run.draws):
-        if place not in run.tossed:
-            moves[place] = draw.distribution.draw(rng, 1)[0].item() - draw.value
-    choices = (replace(one, chosen=int(rng.choice(len(one.weights), p=one.weights))) for one in run.choices)
-    return replace(Script.repeating(run, moves), choices=tuple(choices))
 
 
 def same_output(mine: ProgramRun, theirs: ProgramRun) -> bool:
