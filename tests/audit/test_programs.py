@@ -43,7 +43,7 @@ def test_candidates_become_remarks_and_pairs_and_the_cost_stands_beside_the_clai
     assert any("cost" in remark.sentence and remark.line for remark in findings.remarks)
     (evidence,) = findings.evidence
     assert evidence.engine == "pipeline"
-    assert "cost ε = 11" in evidence.finding  # 10 for the sum and 1 for the count
+    assert "cost at most ε = 11" in evidence.finding  # 10 for the sum and 1 for the count; only their quotient is shown
     assert "2-DP is claimed" in evidence.finding
     assert findings.lower == 0.0  # it refutes nothing itself
     assert findings.witness is None

@@ -223,6 +223,18 @@ def test_arrays_of_integers_and_of_words_stay_what_they_are() -> None:
     assert [build(rows).dtype.kind for rows in ([], [3], [2**31], [1, 2.5], [1, math.nan])] == list("iiiff")
 
 
+def test_data_whose_records_are_all_different_are_tried() -> None:
+    def owners(rng, data):
+        last = {word: user for user, words in enumerate(data) for word in words}
+        return len(set(last.values())) + rng.laplace()
+
+    domain = [("a",), ("b",), ("c",), ("a", "b", "c")]  # whoever has all words takes them from three others
+    declared = veridp.mechanism(epsilon=1.0, adjacency="add-remove", domain=domain)(owners)
+    result = searched(declared, max_pairs=24)
+    assert found(result) == {"cost"}
+    assert max(one.epsilon for one in result.found) == pytest.approx(2.0)
+
+
 def test_records_are_removed_from_both_sides_alike() -> None:
     made = [(left, right) for left, right in simpler([1, 2, 3], [1, 2, 3, 9]) if len(left) < 3]
     assert ([3], [3, 9]) in made or ([2, 3], [2, 3, 9]) in made

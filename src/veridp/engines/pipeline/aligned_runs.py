@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from veridp.engines.pipeline.alignment import (
     kind_of,
     near,
 )
-from veridp.engines.pipeline.mixtures import ends_of_tails
+from veridp.engines.pipeline.mixtures import continuous, ends_of_tails, redrawn
 from veridp.engines.pipeline.recording import (
     Choice,
     Coin,
@@ -186,7 +186,7 @@ class AlignedRuns:
             value, threshold = float(toss.drawn[0]), float(toss.thresholds[0])
             chance, other = (threshold, threshold / 2) if value >= threshold else (1 - threshold, (1 + threshold) / 2)
             if chance > lost:
-                yield self._moved(place, other - value)
+                yield Script.moving(self.left, place, other - value)
         for choice in _first_of_lines(self.left.choices):
             options = sorted(range(len(choice.weights)), key=lambda option: choice.weights[option])
             able = [option for option in options if choice.weights[option] > lost and option != choice.chosen]
@@ -200,12 +200,9 @@ class AlignedRuns:
         noise = (draw for draw in self.left.draws if not isinstance(draw.distribution, Uniform))
         for draw in _first_of_lines(noise):
             place = self.left.draws.index(draw)
-            yield from (self._moved(place, end - draw.value) for end in ends_of_tails(draw.distribution, tail))
-
-    def _moved(self, place: int, by: float) -> Script:
-        moves = np.zeros(len(self.left.draws))
-        moves[place] = by
-        return Script.repeating(self.left, moves)
+            yield from (
+                Script.moving(self.left, place, end - draw.value) for end in ends_of_tails(draw.distribution, tail)
+            )
 
     @property
     def _ignored(self) -> float:
@@ -249,11 +246,8 @@ class AlignedRuns:
         """The two runs again, each with one coin or choice that falls in another way."""
         runs = []
         for data, run in ((self.left_data, self.left), (self.right_data, self.matching.right)):
-            scripts = []
-            for place in run.tossed[:MAX_TURNED]:
-                moves = np.zeros(len(run.draws))
-                moves[place] = 1.0 - 2.0 * run.draws[place].value
-                scripts.append(Script.repeating(run, moves))
+            tossed = ((place, run.draws[place].value) for place in run.tossed[:MAX_TURNED])
+            scripts = [Script.moving(run, place, 1.0 - 2.0 * value) for place, value in tossed]
             choices = itertools.islice(enumerate(run.choices), MAX_TURNED)
             scripts += [Script.choosing(run, place, (one.chosen + 1) % len(one.weights)) for place, one in choices]
             runs.append([self.run(data, script) for script in scripts])
@@ -266,11 +260,10 @@ class AlignedRuns:
             ways.setdefault(_way(run), []).append(run)
         for way, alike in ways.items():
             if len(alike) <= MIN_SAME_WAY:
-                again = [self.run(self.left_data, _redrawn(alike[0], seed)) for seed in range(FRESH_RUNS)]
+                again = [self.run(self.left_data, redrawn(alike[0], seed)) for seed in range(FRESH_RUNS)]
                 alike = [*alike, *(run for run in again if _way(run) == way)]
             values = [run.leaves.get(name) for run in alike]
-            continuous = all(isinstance(value, float) and not value.is_integer() for value in values)
-            if not continuous and len(set(map(repr, values))) > 1:
+            if not all(map(continuous, values)) and len(set(map(repr, values))) > 1:
                 return True
         return False
 
@@ -328,16 +321,6 @@ def _first_of_lines(events: Iterable[Any]) -> Iterator[Any]:
     for event in events:
         first.setdefault(event.site, event)
     return itertools.islice(first.values(), MAX_LINES)
-
-
-def _redrawn(run: ProgramRun, seed: int) -> Script:
-    """The noise of the run drawn anew, but for the coins."""
-    rng, moves = np.random.default_rng(seed), np.zeros(len(run.draws))
-    for place, draw in enumerate(run.draws):
-        if place not in run.tossed:
-            moves[place] = draw.distribution.draw(rng, 1)[0].item() - draw.value
-    choices = (replace(one, chosen=int(rng.choice(len(one.weights), p=one.weights))) for one in run.choices)
-    return replace(Script.repeating(run, moves), choices=tuple(choices))
 
 
 def same_output(mine: ProgramRun, theirs: ProgramRun) -> bool:

@@ -193,11 +193,13 @@ def _made(table: Table, mechanism: Mechanism) -> Iterator[tuple[Pair, bool]]:
 
 
 def _bases(table: Table, size: int) -> Iterator[tuple[str, list[Any]]]:
-    """Data sets that are changed: the example, none, one record, a large one too, and all records the same."""
+    """Data sets that are changed: the example, none, one record, a large one too, all different, and all the same."""
     inside = [value.record for value in table.values if value.inside]
     if table.example:
         yield "the example", list(table.example)
     yield "no records", []
+    if len(inside) > 2:
+        yield "different records", inside[1:]
     for record in inside[:2]:
         yield "one record", [record]
     yield from (("one record", [value.record]) for value in table.values if value.inside and value.name == A_LARGE)

@@ -245,10 +245,8 @@ class Faults:
 
     def _moved(self, name: str, place: int, move: float) -> float | None:
         """By how much a number of the left output moves with a draw."""
-        moves = np.zeros(len(self.runs.left.draws))
-        moves[place] = move
         left = self.runs.left.leaves.get(name)
-        value = self.runs.run(self.runs.left_data, Script.repeating(self.runs.left, moves)).leaves.get(name)
+        value = self.runs.run(self.runs.left_data, Script.moving(self.runs.left, place, move)).leaves.get(name)
         return float(value) - float(left) if is_number(left) and is_number(value) else None  # type: ignore[arg-type]
 
     def _open_decisions(self) -> Iterator[Candidate]:

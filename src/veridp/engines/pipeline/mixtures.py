@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from veridp.engines.pipeline.alignment import is_number, kind_of, near
+from veridp.engines.pipeline.alignment import kind_of, near
 from veridp.engines.pipeline.recording import Coin, ProgramRun, Script
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.noise import Uniform
@@ -43,15 +43,17 @@ class Mixtures:
         for chance, script in self._others():
             run = self.run(script)
             leaves, changed = run.leaves, found.setdefault(chance, {})
-            # By other laws, the same numbers would have been other noise; and whole ones may come about here, too.
-            governs = _laws(run) != _laws(self.left)
+            governs = _laws(run) != _laws(self.left)  # the same numbers would then have been other noise
+            kept = chance[1] if chance[0] == "choice" else None
+            again = [self.run(redrawn(run, seed, kept)).leaves for seed in range(MAX_OTHERS if governs else 0)]
             for name in dict.fromkeys([*self.left.leaves, *leaves]):
                 mine, theirs = (side.get(name, "missing") for side in (self.left.leaves, leaves))
                 if kind_of(mine) != kind_of(theirs):
                     changed[name] = True
                 elif not near(mine, theirs):
                     changed.setdefault(name, False)
-                    unsure |= {name} if governs and is_number(theirs) and float(theirs).is_integer() else set()  # type: ignore[arg-type]
+                    if not continuous(theirs) and any(not near(theirs, one.get(name, "missing")) for one in again):
+                        unsure.add(name)  # noise of integers may give the same thing on both ways
             governing |= {chance} if governs else set()
         every = {name: False for changed in found.values() for name in changed} | dict.fromkeys(self.noisy, False)
         found = {chance: {**every, **changed} if chance in governing else changed for chance, changed in found.items()}
@@ -93,7 +95,9 @@ class Mixtures:
             }
             ends = [0.0, *sorted(met), 1.0]
             others = [(low + high) / 2 for low, high in itertools.pairwise(ends) if not low <= value < high]
-            yield from ((("toss", place), self._moved(place, other)) for other in others[:MAX_OTHERS])
+            yield from (
+                (("toss", place), Script.moving(self.left, place, other - value)) for other in others[:MAX_OTHERS]
+            )
         for place, choice in enumerate(self.left.choices):
             options = [k for k, weight in enumerate(choice.weights) if weight and k != choice.chosen]
             yield from (
@@ -102,12 +106,9 @@ class Mixtures:
         for place in self.deciding:
             if not isinstance(draws[place].distribution, Uniform):
                 ends = ends_of_tails(draws[place].distribution, RARE)
-                yield from ((("draw", place), self._moved(place, end)) for end in ends)
-
-    def _moved(self, place: int, value: float) -> Script:
-        moves = np.zeros(len(self.left.draws))
-        moves[place] = value - self.left.draws[place].value
-        return Script.repeating(self.left, moves)
+                yield from (
+                    (("draw", place), Script.moving(self.left, place, end - draws[place].value)) for end in ends
+                )
 
 
 def _laws(run: ProgramRun) -> list[object]:
@@ -118,6 +119,24 @@ def _laws(run: ProgramRun) -> list[object]:
         *tosses,
         *(one.weights for one in run.choices),
     ]
+
+
+def continuous(value: object) -> bool:
+    """Whether no other way gives just this value: a number with a fraction."""
+    return isinstance(value, float) and not value.is_integer()
+
+
+def redrawn(run: ProgramRun, seed: int, kept: int | None = None) -> Script:
+    """The noise of the run drawn anew, but for the coins and one choice."""
+    rng, moves = np.random.default_rng(seed), np.zeros(len(run.draws))
+    for place, draw in enumerate(run.draws):
+        if place not in run.tossed:
+            moves[place] = draw.distribution.draw(rng, 1)[0].item() - draw.value
+    choices = (
+        one if place == kept else replace(one, chosen=int(rng.choice(len(one.weights), p=one.weights)))
+        for place, one in enumerate(run.choices)
+    )
+    return replace(Script.repeating(run, moves), choices=tuple(choices))
 
 
 def ends_of_tails(noise: Distribution, probability: float) -> list[float]:

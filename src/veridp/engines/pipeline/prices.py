@@ -111,6 +111,7 @@ class OutputPrices:
         Draws that are told only in sums hide them together. For normal noise, and for Laplace noise without δ, the
         cheapest shift is what that costs (far out, the loss of a sum of Laplace noise comes as close to it as one
         likes); of other noise, nothing is known. With a δ, a largest loss is not enough to know what a shift costs.
+        All this rests on slopes: for a quotient of noisy numbers, say, it holds near the noise of this run.
         """
         if not self.follow(draw):
             return FREE

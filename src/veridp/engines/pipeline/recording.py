@@ -149,6 +149,13 @@ class Script:
         return cls(run.script.seed, run.draws, run.choices, run.primitives, moved)
 
     @classmethod
+    def moving(cls, run: ProgramRun, place: int, by: float) -> Script:
+        """The numbers of the run, one of them moved."""
+        moves = np.zeros(len(run.draws))
+        moves[place] = by
+        return cls.repeating(run, moves)
+
+    @classmethod
     def choosing(cls, run: ProgramRun, place: int, chosen: int) -> Script:
         """The numbers of the run, but for one choice, which is this one."""
         choices = (*run.choices[:place], replace(run.choices[place], chosen=chosen), *run.choices[place + 1 :])
