@@ -109,9 +109,8 @@ def test_numbers_have_sides_or_their_steps_have() -> None:
 
 
 def test_columns_that_are_alike_in_the_first_rows_alone_are_kept() -> None:
-    rare: list[object] = [[0.5 * row, row % 7 == 0, row % 7 == 0] for row in range(COMPARED_ROWS)] + [
-        [0.25, True, False]
-    ]
+    rare: list[object] = [[0.5 * row, row % 7 == 0, row % 7 == 0] for row in range(COMPARED_ROWS)]
+    rare.append([0.25, True, False])
     found = as_dict(rare, composed=False)
     assert list(found) == ["output[0]", "output[1]", "output[2]"]
     assert list(as_dict(rare[:-1], composed=False)) == ["output[0]", "output[1]"]
