@@ -117,7 +117,7 @@ def other_kinds(rng, queries):
 
 def unbound_in_one_arm(rng, queries):
     for query in queries[:3]:
-        if query + rng.laplace() > 0:
+        if query + rng.laplace() > 0:  # noqa: SIM108
             seen = 1
         else:
             seen = seen + 1

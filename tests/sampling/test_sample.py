@@ -60,6 +60,24 @@ def test_readings_differ_from_one_another_and_arguments_count() -> None:
     )
 
 
+def test_small_blocks_are_measured_together_with_the_same_result() -> None:
+    """What 64 blocks of ten outputs give is put together first, but for code that takes half a second for a block."""
+    sizes: list[int] = []
+
+    def positive(outputs):
+        sizes.append(len(outputs))
+        return outputs.matrix()[:, 0] > 0
+
+    seen: list[tuple[int, int]] = []
+    progress = lambda done, total: seen.append((done, total))  # noqa: E731
+    together = tally(noisy, 0.0, 640, reading="one-by-one", workers=1, events=[positive], progress=progress)
+    assert sum(sizes) == 640
+    assert len(sizes) < blocks.PARTS
+    assert seen[-1] == (640, 640)
+    alone = sample(noisy, 0.0, 640, reading="one-by-one", workers=2)
+    assert together[0] == np.count_nonzero(alone.matrix() > 0)
+
+
 def test_a_process_pool_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     with ProcessPoolExecutor(2, worker_processes.start_context()) as processes:
         outputs = sample(noisy, 1.0, 9000, seed=3, reading="one-by-one", executor=processes)

@@ -102,9 +102,7 @@ class Job:
         since = time.monotonic()
         for block in range(self.blocks):
             with reported(self.name, self.data, self.time_limit):
-                values += scalar_values(
-                    self.function, self.data, generator(self.seed, BLOCKS, block), self.rows(block)
-                )
+                values += scalar_values(self.function, self.data, generator(self.seed, BLOCKS, block), self.rows(block))
             last = block == self.blocks - 1
             if last or len(values) >= SMALL_BLOCK or time.monotonic() - since > TOGETHER_SECONDS:
                 with reported(self.name, self.data, self.time_limit):

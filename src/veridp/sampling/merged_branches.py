@@ -91,7 +91,9 @@ class _Arm:
         self.appended: dict[str, ast.expr] = {}
         self.assigned: dict[str, ast.expr] = {}
         self.last: ast.If | None = None
-        self.simple = all(self._read(statement, number == len(statements)) for number, statement in enumerate(statements, 1))
+        self.simple = all(
+            self._read(statement, number == len(statements)) for number, statement in enumerate(statements, 1)
+        )
 
     def _read(self, statement: ast.stmt, last: bool) -> bool:
         match statement:
@@ -218,7 +220,9 @@ def _rebuilt(function: types.FunctionType, seen: dict[types.FunctionType, Functi
     free = function.__code__.co_freevars
     if not _same(_compiled(node, function, free), function.__code__):
         return None
-    helpers = {name: rebuilt for name, value in _called(function, node) if (rebuilt := _helper(value, seen)) is not None}
+    helpers = {
+        name: rebuilt for name, value in _called(function, node) if (rebuilt := _helper(value, seen)) is not None
+    }
     merger = _Merger()
     rewritten = merger.visit(node)
     if not merger.merged and not helpers:
@@ -253,9 +257,8 @@ def _definition(function: types.FunctionType) -> ast.FunctionDef | None:
 
 def _compiled(node: ast.FunctionDef, function: types.FunctionType, free: Sequence[str]) -> types.CodeType | None:
     """The code of the definition, with these names for variables of functions around it."""
-    arguments = [ast.arg(name) for name in free]
-    signature = ast.arguments(posonlyargs=[], args=arguments, kwonlyargs=[], kw_defaults=[], defaults=[])
-    around = ast.FunctionDef("around", signature, [node], [], type_params=[])
+    (around,) = ast.parse(f"def around({', '.join(free)}): pass").body
+    around.body = [node]  # type: ignore[attr-defined]
     module = ast.fix_missing_locations(ast.Module([around], []))
     try:
         outer = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
@@ -275,7 +278,9 @@ def _same(code: types.CodeType | None, running: types.CodeType) -> bool:
         return False
     pairs = list(zip(code.co_consts, running.co_consts, strict=False))
     return len(code.co_consts) == len(running.co_consts) and all(
-        _same(one, two) if isinstance(one, types.CodeType) and isinstance(two, types.CodeType) else repr(one) == repr(two)
+        _same(one, two)
+        if isinstance(one, types.CodeType) and isinstance(two, types.CodeType)
+        else repr(one) == repr(two)
         for one, two in pairs
     )
 

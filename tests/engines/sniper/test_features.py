@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 
 from veridp.engines.sniper.attack import exponents, lowest_bits, reachable
-from veridp.engines.sniper.features import columns_for
+from veridp.engines.sniper.features import COMPARED_ROWS, columns_for
 from veridp.sampling.encode import encode
 
 
@@ -106,3 +106,17 @@ def test_numbers_have_sides_or_their_steps_have() -> None:
         added = numbers[:, 2] - numbers[:, 1] if "-" in told else numbers[:, 2]
         assert (columns.matrix(outputs)[:, place] == np.where(added > np.median(added), 1.0, -1.0)).all()
         assert sum(" > " in name for name in columns.names) == 3
+
+
+def test_columns_that_are_alike_in_the_first_rows_alone_are_kept() -> None:
+    rare: list[object] = [[0.5 * row, row % 7 == 0, row % 7 == 0] for row in range(COMPARED_ROWS)]
+    rare.append([0.25, True, False])
+    found = as_dict(rare, composed=False)
+    assert list(found) == ["output[0]", "output[1]", "output[2]"]
+    assert list(as_dict(rare[:-1], composed=False)) == ["output[0]", "output[1]"]
+
+
+def test_equal_outputs_are_read_once_for_their_columns() -> None:
+    different = [[True, None, 3], [False, 2.5, 3], [False, None, 4], [True, 1.5, 5]]
+    often = [different[place % 4] for place in range(40)]
+    assert columns_for(encode(often)).names == columns_for(encode(different)).names
