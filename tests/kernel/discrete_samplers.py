@@ -90,6 +90,17 @@ def floats(rng, data, *, scale=2, zero=True, sides=2):
         return data[0] + (-magnitude if negative else magnitude)
 
 
+def multiples_of_three(rng, data):
+    while True:
+        v = 0
+        while survives(rng, 1.0):
+            v += 1
+        negative = rng.random() < 0.5
+        if negative and v == 0:
+            continue
+        return data[0] - 3 * v if negative else data[0] + 3 * v
+
+
 def of_a_scale_from_data(rng, data):
     return floats(rng, data, scale=2 + data[0])
 

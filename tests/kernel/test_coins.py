@@ -46,6 +46,12 @@ def test_floats_cost_what_they_should_and_a_typo_costs_more() -> None:
     assert proved(floats, zero=False) == math.inf
 
 
+def test_noise_that_leaves_numbers_out_costs_what_it_should() -> None:
+    assert veridp.exact.compare(samplers.multiples_of_three, [0], [3]).epsilon == pytest.approx(1.0, rel=1e-9)
+    assert veridp.exact.compare(samplers.multiples_of_three, [0], [1]).epsilon == math.inf
+    assert proved(samplers.multiples_of_three) == math.inf
+
+
 LEAKING = [
     samplers.of_a_scale_from_data,
     samplers.decides_by_a_last_digit,

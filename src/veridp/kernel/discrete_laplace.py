@@ -132,7 +132,9 @@ def _law(strands: Sequence[Strand]) -> tuple[int, Fraction]:
     falls = [
         law[x + 1] / law[x] if x >= mode else law[x] / law[x + 1] for x in range(low, high) if law[x] and law[x + 1]
     ]
+    if len(falls) < high - low:  # some numbers are never released
+        raise NotSampled
     factor = Fraction(math.floor(min(falls) * 2**BITS), 2**BITS)
-    if len(falls) < high - low or not 0 < factor < 1 or max(falls) > factor * (1 + FACTOR_ROUNDING):
+    if not 0 < factor < 1 or max(falls) > factor * (1 + FACTOR_ROUNDING):
         raise NotSampled
     return mode, factor
