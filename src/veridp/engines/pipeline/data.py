@@ -198,8 +198,9 @@ def _bases(table: Table, size: int) -> Iterator[tuple[str, list[Any]]]:
     if table.example:
         yield "the example", list(table.example)
     yield "no records", []
-    if len(inside) > 2:
-        yield "different records", inside[1:]
+    different = list({repr(record): record for record in inside}.values())
+    if len(different) > 2:
+        yield "different records", different[1:]
     for record in inside[:2]:
         yield "one record", [record]
     yield from (("one record", [value.record]) for value in table.values if value.inside and value.name == A_LARGE)
