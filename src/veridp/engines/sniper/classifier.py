@@ -41,12 +41,6 @@ class TrainingRows:
         labels = np.repeat(np.array([1, 0], dtype=np.int8), [len(left), len(right)])
         return cls(np.concatenate([left, right]), labels, np.ones(len(labels)))
 
-    @cached_property
-    def shares(self) -> Floats:
-        """Of which part of its side each row is, those of the right side negative."""
-        left, right = (self.weights * (self.labels == label) for label in (1, 0))
-        return np.asarray(left / left.sum() - right / right.sum())
-
 
 @dataclass(frozen=True, eq=False)
 class Tallied:
@@ -255,13 +249,16 @@ def _shifts(rows: TrainingRows) -> Floats:
 def _gap(rows: TrainingRows, place: int) -> float:
     """The largest difference, with its sign, between the shares of either side above, or below, a level."""
     column = rows.matrix[:, place]
-    order = np.argsort(column)  # NaN last
-    ascending = column[order]
-    known = int(np.searchsorted(ascending, np.nan))
-    if not known:
+    known = np.flatnonzero(~np.isnan(column))
+    order = known[np.argsort(column[known])]
+    if not len(order):
         return 0.0
-    ends = np.append(np.flatnonzero(ascending[1:known] != ascending[: known - 1]), known - 1)  # the last of each level
-    down = np.cumsum(rows.shares[order[:known]])[ends]
+    ends = np.append(np.flatnonzero(np.diff(column[order])), len(order) - 1)  # the last row of each level
+    below = [
+        np.cumsum(weights[order])[ends] / weights.sum()
+        for weights in (rows.weights * (rows.labels == label) for label in (1, 0))
+    ]
+    down = below[0] - below[1]
     up = down[-1] - np.append(0.0, down[:-1])
     return float(up.max() if up.max() >= down.max() else -down.max())
 
