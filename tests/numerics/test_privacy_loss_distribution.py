@@ -62,7 +62,7 @@ def test_a_tiny_delta_keeps_its_digits_from_below_and_from_above() -> None:
 
 def test_losses_that_are_evenly_spaced_are_on_the_lattice() -> None:
     """As those of integer noise: the spacings of the parts are multiples of the least, and need not begin alike."""
-    places = np.arange(-12, 13)
+    places = np.arange(-12.0, 13.0)
     parts = []
     for spacing, first in ((0.37, 0.21), (0.74, -0.1)):
         losses = first + spacing * places
