@@ -129,7 +129,7 @@ def test_the_catalogue_knows_the_words_for_mechanisms_alone() -> None:
             "exact imports sniper: this does not point downward",
         ),
         (
-            "engines/prove/alignment.py",
+            "engines/prove/alignment/proof.py",
             "from veridp.engines.exact import compare",
             "prove imports exact: it has no business",
         ),

@@ -9,6 +9,7 @@ import pytest
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src"
 ENTRANCES = {"__init__", "__main__"}
+HEADS = {"proof", "checker", "reader"}  # what a folder is for: its tests may have the name of the folder
 # Modules that are tested together, by what they do together. A folder stands for all modules in it.
 SUITES = {
     "accounting/test_account.py": "accounting/domination accounting/lattice accounting/mechanisms",
@@ -43,42 +44,43 @@ SUITES = {
     "engines/finder/test_search.py": "engines/finder/ascent engines/finder/restart engines/finder/result "
     "engines/finder/search_run",
     "engines/pipeline/test_compare.py": "engines/pipeline/aligned_runs engines/pipeline/alignment "
-    "engines/pipeline/faults engines/pipeline/mixtures "
-    "engines/pipeline/prices engines/pipeline/recording "
+    "engines/pipeline/faults engines/pipeline/mixtures engines/pipeline/prices engines/pipeline/recording "
     "engines/pipeline/releases engines/pipeline/result engines/pipeline/tails engines/pipeline/tracked",
     "engines/pipeline/test_search.py": "engines/pipeline/data",
-    "engines/prove/test_aggregates.py": "engines/prove/aggregate_proof engines/prove/record_loops",
-    "engines/prove/test_alignment.py": "engines/prove/explanation engines/prove/search engines/prove/shifts",
-    "engines/prove/test_approximate.py": "veridp_check/approximate_checker",
-    "engines/prove/test_bounds.py": "engines/prove/cases engines/prove/events veridp_check/bounds_checker "
-    "veridp_check/bounds_reader",
-    "engines/prove/test_check.py": "engines/prove/target veridp_check/alignment_checker veridp_check/alignment_reader "
+    "engines/prove/aggregates/test_grammar.py": "engines/prove/aggregates/proof engines/prove/aggregates/record_loops",
+    "engines/prove/alignment/test_alignment.py": "engines/prove/explanation engines/prove/search "
+    "engines/prove/alignment/shifts",
+    "engines/prove/coupling/test_approximate.py": "veridp_check/coupling/approximate",
+    "engines/prove/bounds/test_bounds.py": "engines/prove/cases engines/prove/events veridp_check/bounds/checker "
+    "veridp_check/bounds/reader",
+    "engines/prove/test_check.py": "engines/prove/target veridp_check/alignment/checker veridp_check/alignment/reader "
     "veridp_check/checker veridp_check/document veridp_check/noise veridp_check/shifts",
-    "engines/prove/test_composition.py": "engines/prove/common_shifts engines/prove/noisy_steps",
-    "engines/prove/test_coupling.py": "engines/prove/coupling_search",
-    "engines/prove/test_coupling_certificate.py": "veridp_check/coupling_checker veridp_check/coupling_reader",
-    "engines/prove/test_divergence.py": "engines/prove/corner_losses",
-    "engines/prove/test_forgeries.py": "veridp_check/cases",
+    "engines/prove/composition/test_composition.py": "engines/prove/alignment/common_shifts "
+    "engines/prove/composition/noisy_steps",
+    "engines/prove/coupling/test_coupling.py": "engines/prove/coupling/search",
+    "engines/prove/test_coupling_certificate.py": "veridp_check/coupling/checker veridp_check/coupling/reader",
+    "engines/prove/alignment/test_divergence.py": "engines/prove/alignment/corner_losses",
+    "engines/prove/test_forgeries.py": "veridp_check/coupling/cases",
     "engines/prove/test_formulas.py": "veridp_check/polynomials",
-    "engines/prove/test_induction.py": "engines/prove/loop engines/prove/system",
-    "engines/prove/test_induction_certificate.py": "veridp_check/induction_checker veridp_check/induction_reader",
+    "engines/prove/induction/test_induction.py": "engines/prove/induction/loop engines/prove/induction/system",
+    "engines/prove/test_induction_certificate.py": "veridp_check/induction/checker veridp_check/induction/reader",
     "engines/prove/test_maps.py": "engines/prove/regions",
-    "engines/prove/test_norm_clipping.py": "engines/prove/vectors",
-    "engines/prove/test_sampled_rounds.py": "kernel/releases kernel/rounds veridp_check/rounds_checker "
-    "veridp_check/sampled_losses",
-    "engines/prove/test_weights.py": "engines/prove/weight_slope",
+    "engines/prove/composition/test_norm_clipping.py": "engines/prove/aggregates/vectors",
+    "engines/prove/composition/test_sampled_rounds.py": "kernel/flow/releases kernel/flow/rounds "
+    "veridp_check/composition/rounds veridp_check/losses/sampled",
+    "engines/prove/alignment/test_weights.py": "engines/prove/alignment/weight_slope veridp_check/weights",
     "engines/sniper/test_search.py": "engines/sniper/pair_attack engines/sniper/pairs engines/sniper/result",
     "engines/statdp/test_candidates.py": "engines/statdp/features engines/statdp/select",
     "engines/statdp/test_detect.py": "engines/statdp/result",
-    "kernel/test_coin_chance.py": "kernel/coin_text",
-    "kernel/test_coins.py": "kernel/discrete_laplace",
+    "kernel/handmade/test_coin_chance.py": "kernel/handmade/coin_text",
+    "kernel/handmade/test_coins.py": "kernel/handmade/discrete_laplace",
     "kernel/test_explore.py": "kernel/generator kernel/path kernel/run kernel/site",
     "kernel/test_functions.py": "kernel/expressions",
     "kernel/test_identity.py": "kernel/output kernel/returned",
     "kernel/test_noise.py": "kernel/distributions kernel/noise",
     "kernel/test_numpy_semantics.py": "kernel/stand_ins",
-    "kernel/test_replay.py": "kernel/scripted kernel/valued_run",
-    "kernel/test_state.py": "kernel/contents kernel/fingerprint",
+    "kernel/replay/test_agreement.py": "kernel/replay/scripted kernel/replay/valued_run",
+    "kernel/state/test_memory.py": "kernel/state/contents kernel/state/fingerprint",
     "local/test_formulas.py": "local/frequency local/hashing local/kernels local/means local/piecewise",
     "local/test_oracle.py": "local/attributes local/plan",
     "local/test_poisoning.py": "local/poisoning",
@@ -100,7 +102,7 @@ SUITES = {
     "test_notions.py": "tradeoff",
     "test_project.py": "report/baseline",
     "test_result.py": "presentation report/notebook",
-    "veridp_check/test_divergence_checker.py": "veridp_check/loss_distribution",
+    "veridp_check/alignment/test_divergence.py": "veridp_check/losses/distribution",
 }
 NAMED = {module for modules in SUITES.values() for module in modules.split()}
 MODULES = sorted(
@@ -113,8 +115,9 @@ MODULES = sorted(
 def has_tests_of_its_name(module: str) -> bool:
     """The checker is tested with the proofs that it checks too."""
     *folder, name = module.split("/")
-    folders = [folder, ["engines", "prove"]] if folder == ["veridp_check"] else [folder]
-    return any(TESTS.joinpath(*each, f"test_{name}.py").is_file() for each in folders)
+    folders = [folder, ["engines", "prove"]] if folder[:1] == ["veridp_check"] else [folder]
+    names = [name, folder[-1]] if name in HEADS else [name]
+    return any(TESTS.joinpath(*each, f"test_{one}.py").is_file() for each in folders for one in names)
 
 
 def is_named(module: str) -> bool:

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veridp_check.alignment_checker import ALIGNMENT_STEPS
-from veridp_check.alignment_reader import read_alignment, read_divergence
-from veridp_check.approximate_checker import APPROXIMATE_STEPS
-from veridp_check.bounds_checker import BOUNDS_STEPS
-from veridp_check.bounds_reader import read_bounds
-from veridp_check.composition_checker import COMPOSITION_STEPS, read_composition
-from veridp_check.coupling_checker import COUPLING_STEPS
-from veridp_check.coupling_reader import read_approximate, read_couplings
-from veridp_check.divergence_checker import DIVERGENCE_STEPS
+from veridp_check.alignment.checker import ALIGNMENT_STEPS
+from veridp_check.alignment.divergence import DIVERGENCE_STEPS
+from veridp_check.alignment.reader import read_alignment, read_divergence
+from veridp_check.bounds.checker import BOUNDS_STEPS
+from veridp_check.bounds.reader import read_bounds
+from veridp_check.bounds.redrawn import REDRAWN_STEPS, read_redrawn
+from veridp_check.composition.checker import COMPOSITION_STEPS, read_composition
+from veridp_check.composition.rounds import ROUNDS_STEPS, read_rounds
+from veridp_check.coupling.approximate import APPROXIMATE_STEPS
+from veridp_check.coupling.checker import COUPLING_STEPS
+from veridp_check.coupling.reader import read_approximate, read_couplings
 from veridp_check.document import CertificateFlaw, Stated, kind_of, load_document
-from veridp_check.induction_checker import INDUCTION_STEPS
-from veridp_check.induction_reader import read_induction
-from veridp_check.redrawn_checker import REDRAWN_STEPS, read_redrawn
-from veridp_check.rounds_checker import ROUNDS_STEPS, read_rounds
+from veridp_check.induction.checker import INDUCTION_STEPS
+from veridp_check.induction.reader import read_induction
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from veridp_check.alignment_reader import DifferenceBox, DifferenceHull, EventShift, NoiseMove, ShiftRule, ShiftTable
+from veridp_check.alignment.reader import DifferenceBox, DifferenceHull, EventShift, NoiseMove, ShiftRule, ShiftTable
 from veridp_check.document import CertificateFlaw, decimal_of, text_of
 from veridp_check.noise import NoiseDraw, ShiftPrice
 

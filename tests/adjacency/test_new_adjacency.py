@@ -11,7 +11,7 @@ import pytest
 import veridp
 from veridp.accounting import sensitivity
 from veridp.adjacency import BY_NAME, Adjacency, Domain, Pair, Patch, adjacency, moving, register
-from veridp.engines.prove.induction import prove_for_every_size
+from veridp.engines.prove.induction.proof import prove_for_every_size
 from veridp.errors import BadInput, NotExact, NotInductive
 from veridp.verdict import Standing
 from veridp_check.checker import check

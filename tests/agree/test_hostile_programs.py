@@ -28,7 +28,7 @@ from veridp.kernel.expressions import Affine
 from veridp.kernel.noise import Exponential, Laplace, Normal, Uniform
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Path, leaves
-from veridp.kernel.replay import Listing
+from veridp.kernel.replay.agreement import Listing
 from veridp.mechanism import as_mechanism
 from veridp.sampling.sample import sample
 

@@ -13,7 +13,7 @@ from veridp.kernel import functions
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, unknowns
 from veridp.kernel.path import leaves
-from veridp.kernel.replay import Listing
+from veridp.kernel.replay.agreement import Listing
 from veridp.kernel.symbols import Derived, PureFunction
 from veridp.mechanism import as_mechanism
 

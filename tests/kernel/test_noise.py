@@ -12,7 +12,7 @@ import pytest
 from veridp.engines.exact.noise import law
 from veridp.kernel import noise as d
 from veridp.kernel.distributions import GENERATOR_METHODS, ScaledNoise
-from veridp.kernel.scripted import ScriptedGenerator
+from veridp.kernel.replay.scripted import ScriptedGenerator
 
 SCALE = Fraction(5, 2)
 NOISES: list[d.Distribution] = [

@@ -22,7 +22,7 @@ from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine
 from veridp.kernel.output import Raised
 from veridp.kernel.path import Fork, Path, leaves
-from veridp.kernel.replay import Listing
+from veridp.kernel.replay.agreement import Listing
 from veridp.kernel.symbols import Symbol, value_of
 from veridp.mechanism import as_mechanism
 from veridp.sampling import batch as batched

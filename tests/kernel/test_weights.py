@@ -14,7 +14,7 @@ import veridp
 from veridp.errors import ExplorationDisagrees, NotAffine
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import unknowns
-from veridp.kernel.replay import Listing
+from veridp.kernel.replay.agreement import Listing
 from veridp.kernel.symbols import Unknown
 from veridp.kernel.weights import Weight
 from veridp.mechanism import as_mechanism

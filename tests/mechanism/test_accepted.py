@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import veridp
-from veridp.engines.prove.induction import prove_for_every_size
+from veridp.engines.prove.induction.proof import prove_for_every_size
 from veridp.engines.prove.search import prove_sizes
 from veridp.errors import BadInput
 from veridp.mechanism import as_mechanism

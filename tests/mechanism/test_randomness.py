@@ -26,7 +26,7 @@ import veridp
 from veridp.errors import BadInput, ExplorationDisagrees, Nondeterministic, NotExplorable, VeridpError
 from veridp.kernel.noise import Exponential
 from veridp.kernel.path import Path
-from veridp.kernel.replay import Listing
+from veridp.kernel.replay.agreement import Listing
 from veridp.mechanism import as_mechanism
 from veridp.mechanism.randomness import AdoptedRandom, AdoptedState
 from veridp.mechanism.sources import sources_of

@@ -18,7 +18,7 @@ from veridp.budget import Deadline, Progress
 from veridp.budget.child_process import NOTHING, attempt, contained, forks, threaded
 from veridp.budget.notebook_progress import shows_progress
 from veridp.errors import CutShort, MechanismHung
-from veridp.kernel.state import from_first_run
+from veridp.kernel.state.memory import from_first_run
 from veridp.mechanism import Mechanism, as_mechanism
 from veridp.verdict import Verdict
 

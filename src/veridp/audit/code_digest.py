@@ -28,10 +28,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from veridp.errors import NotExplorable
-from veridp.kernel.contents import names_in
-from veridp.kernel.fingerprint import Reader
 from veridp.kernel.generator import StandInGenerator
 from veridp.kernel.stand_ins import Symbolic
+from veridp.kernel.state.contents import names_in
+from veridp.kernel.state.fingerprint import Reader
 
 # Libraries whose functions compute from their arguments, randomness apart; but for those that UNSTEADY matches.
 KNOWN = frozenset(

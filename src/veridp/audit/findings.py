@@ -17,7 +17,7 @@ from veridp.budget import Deadline, OutOfTime, Progress, at_most, within
 from veridp.budget.child_process import Reporter, inside, reason_of
 from veridp.claim import LOSS_ERROR, Claim, Interval, Witness, number
 from veridp.errors import CutShort, EnginesDisagree, Nondeterministic, NotExact, NotExplorable
-from veridp.kernel.state import Watch
+from veridp.kernel.state.memory import Watch
 from veridp.notions import Notion, PrivacyBounds
 from veridp.sampling.outputs import OutputCounts
 from veridp.verdict import Detectable, Evidence, FloatCost, Remark, Standing, Verdict

@@ -30,22 +30,22 @@ from veridp.errors import (
     TooManyPaths,
     VeridpError,
 )
-from veridp.kernel.coin_text import LATE_ERRORS
-from veridp.kernel.coins import CoinBook, CoinTrial, LateFailure, LoopCoin, Toss, Tosses
 from veridp.kernel.expressions import RUN, decided
-from veridp.kernel.fingerprint import fingerprint
-from veridp.kernel.loops import Loops, functions_of
-from veridp.kernel.modules import seeing_stand_ins
+from veridp.kernel.flow.loops import Loops, functions_of
+from veridp.kernel.flow.retries import Retries, rational
+from veridp.kernel.handmade.coin_text import LATE_ERRORS
+from veridp.kernel.handmade.coins import CoinBook, CoinTrial, LateFailure, LoopCoin, Toss, Tosses
 from veridp.kernel.output import Raised, failed, leaf_key
 from veridp.kernel.output import raised as raised_output
 from veridp.kernel.path import PLAIN, Again, Path, Step, entries_of, map_leaves, outline_of, output_text
-from veridp.kernel.retries import Retries, rational
 from veridp.kernel.run import LearnedOfLoop, Results, Run, RunStopped, Stage, Way, loop_place
 from veridp.kernel.site import Site, raised_at
 from veridp.kernel.stand_ins import RAISED, Symbolic
-from veridp.kernel.state import Watch, changed, watched_entropy
+from veridp.kernel.stand_ins.modules import seeing_stand_ins
+from veridp.kernel.stand_ins.text import NoisyText, replaced
+from veridp.kernel.state.fingerprint import fingerprint
+from veridp.kernel.state.memory import Watch, changed, watched_entropy
 from veridp.kernel.symbols import CoinDraw, Noise, Rounds
-from veridp.kernel.text import NoisyText, replaced
 from veridp.mechanism import Function, Mechanism, as_mechanism
 
 MAX_PATHS = 100_000

@@ -20,8 +20,8 @@ from veridp.kernel.functions import FLOOR
 from veridp.kernel.output import Kind, Raised, Slot, Template, kind_of, leaf_text, tree_text
 from veridp.kernel.returned import constant, opened_array, opened_container, opened_subclass, tree_of
 from veridp.kernel.site import Site
+from veridp.kernel.stand_ins.text import NoisyText
 from veridp.kernel.symbols import Derived, Noise, Symbol, Unknown, drawn_in, number_text
-from veridp.kernel.text import NoisyText
 from veridp.kernel.weights import Weight
 
 

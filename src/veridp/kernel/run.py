@@ -17,8 +17,6 @@ import numpy as np
 
 from veridp.budget import check
 from veridp.errors import CutShort, Interruption, Nondeterministic, NotAffine, TooManyPaths, VeridpError
-from veridp.kernel.branches import ChosenEntry, asking_frame, chosen_entry, stored_entry
-from veridp.kernel.coins import CoinCall, CoinTrial, LateFailure, LoopCoin, OpenNumber, Toss, is_unlikely, log2
 from veridp.kernel.distributions import Distribution, Number, ScaledNoise, exact
 from veridp.kernel.expressions import (
     Affine,
@@ -33,19 +31,21 @@ from veridp.kernel.expressions import (
     settle,
 )
 from veridp.kernel.feasibility import has_room
-from veridp.kernel.fingerprint import fingerprint
+from veridp.kernel.flow.branches import ChosenEntry, asking_frame, chosen_entry, stored_entry
+from veridp.kernel.flow.loops import MAX_VISITS, Added, Leave, LoopHead, LoopPlace, Loops, Visit, Visits, watched_loops
+from veridp.kernel.flow.retries import rational_mass
 from veridp.kernel.generator import MAX_LISTED, MIN_SEEDS, Size, StandInGenerator
-from veridp.kernel.loops import MAX_VISITS, Added, Leave, LoopHead, LoopPlace, Loops, Visit, Visits, watched_loops
+from veridp.kernel.handmade.coins import CoinCall, CoinTrial, LateFailure, LoopCoin, OpenNumber, Toss, is_unlikely, log2
 from veridp.kernel.noise import Geometric, Integers, Uniform
 from veridp.kernel.output import leaf_key
 from veridp.kernel.path import Again, Fork, Option, Step, output_text
-from veridp.kernel.retries import rational_mass
 from veridp.kernel.site import here
 from veridp.kernel.slivers import LEFT_OUT, Sliver, sliver_chance
-from veridp.kernel.state import changed
+from veridp.kernel.stand_ins.text import WrittenNumber, goes_into_output
+from veridp.kernel.state.fingerprint import fingerprint
+from veridp.kernel.state.memory import changed
 from veridp.kernel.substitution import expressions_in
 from veridp.kernel.symbols import CoinDraw, Noise, Relation, Rounds, drawn_in, has_no_atoms
-from veridp.kernel.text import WrittenNumber, goes_into_output
 from veridp.kernel.weights import Weight, weight_of
 from veridp.mechanism.randomness import CURRENT, sharing
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition, Select
 from veridp.kernel.path import leaves
+from veridp.kernel.stand_ins.text import NoisyText, WrittenNumber
 from veridp.kernel.symbols import Derived, Noise, Symbol, is_constant, number_text, sum_text
-from veridp.kernel.text import NoisyText, WrittenNumber
 
 
 def expressions_in(output: Any, conditions: Iterable[Condition]) -> list[Affine]:

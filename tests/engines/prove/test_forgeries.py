@@ -22,8 +22,8 @@ from tests.engines.prove.small_certificates import LAPLACE, SMALL, Document, eve
 from tests.engines.prove.tampering import at, drop, mutants, pointers, put
 
 from veridp.adjacency import BY_NAME
-from veridp_check.cases import _adjacent
 from veridp_check.checker import KINDS, CheckResult, check
+from veridp_check.coupling.cases import _adjacent
 from veridp_check.document import RECORDS
 from veridp_check.noise import NoiseDraw, probability_between
 

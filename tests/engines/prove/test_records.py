@@ -16,7 +16,7 @@ from tests.engines.prove.tampering import Document, at, drop, pointers, put
 from veridp import mechanism
 from veridp.engines.exact import compare
 from veridp.engines.prove import prove
-from veridp.engines.prove.coupling import CouplingProof
+from veridp.engines.prove.coupling.proof import CouplingProof
 from veridp.engines.prove.replay import spot_check
 from veridp.errors import MechanismFailed, NotExplorable
 from veridp.mechanism import Mechanism

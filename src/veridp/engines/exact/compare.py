@@ -25,7 +25,7 @@ from veridp.engines.exact.normal_bounds import least_mu, least_rho
 from veridp.engines.exact.pieces import Factor, factors, leaves_alike
 from veridp.engines.exact.space import in_step, loss_between, loss_of_factors
 from veridp.errors import BadInput, MechanismFailed, NotExact
-from veridp.kernel.loops import Loops
+from veridp.kernel.flow.loops import Loops
 from veridp.kernel.output import Raised
 from veridp.kernel.slivers import slivers_text
 from veridp.mechanism import Function, Mechanism, as_mechanism

@@ -22,17 +22,17 @@ from veridp.engines.exact.overlap import without_overlap
 from veridp.engines.exact.pieces import ClassKey, DistributionPiece, Factor, factors
 from veridp.engines.exact.space import loss_between, loss_of_factors
 from veridp.errors import MechanismFailed, NotAffine, NotExact, VeridpError
-from veridp.kernel.coin_gaussian import with_coin_gaussian
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.explore import explore, walk
 from veridp.kernel.expressions import Condition, unknowns
-from veridp.kernel.loops import Loops
+from veridp.kernel.flow.loops import Loops
+from veridp.kernel.flow.retries import Retries, rational_mass
+from veridp.kernel.handmade.coin_gaussian import with_coin_gaussian
+from veridp.kernel.handmade.rejection import with_discrete_gaussians
+from veridp.kernel.handmade.transforms import recognised, recognised_one_by_one
 from veridp.kernel.output import Raised, Slot, Template
 from veridp.kernel.path import Again, Path, condition_with_values, leaves, outline_of, with_values
-from veridp.kernel.recognition import recognised, recognised_one_by_one
-from veridp.kernel.rejection import with_discrete_gaussians
-from veridp.kernel.replay import Listing
-from veridp.kernel.retries import Retries, rational_mass
+from veridp.kernel.replay.agreement import Listing
 from veridp.kernel.returned import identity
 from veridp.kernel.slivers import leaving_out_slivers
 from veridp.kernel.stand_ins import Symbolic

@@ -36,14 +36,14 @@ from veridp.engines.exact.renaming import (
 from veridp.errors import NotAffine, NotExact
 from veridp.kernel.distributions import Array, Distribution, IntegerNoise, Number, Price, exact
 from veridp.kernel.expressions import Affine, Condition, Select
+from veridp.kernel.flow.retries import ends_of
 from veridp.kernel.functions import RECIPROCAL, WRITTEN
 from veridp.kernel.output import leaf_key, leaf_names
 from veridp.kernel.path import Fork, Option, Path, entries_of, map_leaves, outline_of, symbols_of
-from veridp.kernel.retries import ends_of
 from veridp.kernel.site import Site
 from veridp.kernel.slivers import Sliver
+from veridp.kernel.stand_ins.text import NoisyText
 from veridp.kernel.symbols import Derived, Noise, PureFunction, Relation, Symbol
-from veridp.kernel.text import NoisyText
 
 HERE = Site("<exact>", 0)  # of a fork that is not in the code
 MAX_KEPT_PATHS = 10_000  # without functions, before one with some

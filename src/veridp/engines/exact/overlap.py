@@ -16,8 +16,8 @@ from veridp.errors import NotExact
 from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.feasibility import has_room
+from veridp.kernel.flow.retries import ends_of
 from veridp.kernel.output import Slot, is_finite_number, leaf_key
-from veridp.kernel.retries import ends_of
 from veridp.kernel.symbols import Noise, Relation
 
 Classes = dict[ClassKey, list[DistributionPiece]]

@@ -20,9 +20,9 @@ from veridp.kernel.expressions import Affine
 from veridp.kernel.noise import Integers
 from veridp.kernel.path import Fork, Option, Path, entries_of, outline_of, with_values
 from veridp.kernel.site import Site
+from veridp.kernel.stand_ins.text import NoisyText
 from veridp.kernel.substitution import expressions_in
 from veridp.kernel.symbols import Derived, Noise, drawn_in
-from veridp.kernel.text import NoisyText
 
 TRIED_VALUES = 48  # of all draws together
 OTHER_VALUES = "\ue004 other values of the released draws"  # the output with those

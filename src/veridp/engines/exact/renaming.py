@@ -22,8 +22,8 @@ from veridp.kernel.distributions import Number, exact
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.functions import PRODUCT, QUOTIENT
 from veridp.kernel.output import Kind, Slot, Template, is_finite_number
+from veridp.kernel.stand_ins.text import WrittenNumber
 from veridp.kernel.symbols import PureFunction, Relation, drawn_in, has_no_atoms
-from veridp.kernel.text import WrittenNumber
 from veridp.numerics.rational import echelon
 
 DIGITS = r"-?[0-9][0-9,_]*(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?"

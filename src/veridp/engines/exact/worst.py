@@ -28,8 +28,8 @@ from veridp.kernel.distributions import exact
 from veridp.kernel.explore import explore
 from veridp.kernel.expressions import Affine, Condition, Select, unknowns
 from veridp.kernel.path import Path, leaves
-from veridp.kernel.replay import Listing
-from veridp.kernel.state import from_first_run
+from veridp.kernel.replay.agreement import Listing
+from veridp.kernel.state.memory import from_first_run
 from veridp.kernel.symbols import Symbol, Unknown, count_text
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.presentation import Presentable

@@ -23,7 +23,7 @@ from veridp.engines.pipeline.tracked import OBSERVER, Hiding, NoisyArray, NoisyF
 from veridp.errors import INTERRUPTING, BadInput, CutShort
 from veridp.kernel.distributions import Distribution
 from veridp.kernel.output import Raised, failed
-from veridp.kernel.scripted import ScriptedGenerator, TooManyDraws
+from veridp.kernel.replay.scripted import ScriptedGenerator, TooManyDraws
 from veridp.kernel.site import MECHANISMS, VERIDP, Site, Trace, is_inner, is_users_code, raised_at, traced
 from veridp.mechanism import Function, Mechanism
 from veridp.mechanism.adapters.foreign import torch_seeded

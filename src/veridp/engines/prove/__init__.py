@@ -4,11 +4,11 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from veridp.engines.prove.aggregate_proof import AggregateProof
-from veridp.engines.prove.alignment import AlignmentProof, Proof
-from veridp.engines.prove.bounds import BoundedProof
-from veridp.engines.prove.coupling import CouplingProof
-from veridp.engines.prove.induction import Induction, prove_for_every_size
+from veridp.engines.prove.aggregates.proof import AggregateProof
+from veridp.engines.prove.alignment.proof import AlignmentProof, Proof
+from veridp.engines.prove.bounds.proof import BoundedProof
+from veridp.engines.prove.coupling.proof import CouplingProof
+from veridp.engines.prove.induction.proof import Induction, prove_for_every_size
 from veridp.engines.prove.search import ProofForSizes, prove, prove_sizes
 
 __all__ = [

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from veridp.adjacency import Box, Polytope
 from veridp.claim import CLAIM_TOLERANCE
-from veridp.engines.prove.alignment import Alignment, CornerShifts, weight_cost
+from veridp.engines.prove.alignment.proof import Alignment, CornerShifts, weight_cost
+from veridp.engines.prove.alignment.shifts import Rule, Shift, cost_of
+from veridp.engines.prove.alignment.weight_slope import DataWeight
 from veridp.engines.prove.cases import certified_word, interval_of
 from veridp.engines.prove.events import NoiseEvent, entry_of, name_of
 from veridp.engines.prove.formulas import formulas_document
 from veridp.engines.prove.opaque import Opaque
 from veridp.engines.prove.records import records_document
-from veridp.engines.prove.shifts import Rule, Shift, cost_of
-from veridp.engines.prove.weight_slope import DataWeight
 from veridp.errors import BadInput
 from veridp.kernel.expressions import Affine, Condition
 from veridp.kernel.output import DictItems, Raised, is_finite_number, leaf_key, leaf_text
@@ -33,15 +33,15 @@ from veridp.kernel.weights import ExponentialSum
 from veridp.mechanism import Mechanism
 from veridp.notions import RenyiDP
 from veridp.tradeoff import TradeoffCurve
-from veridp_check.alignment_checker import loss_range
-from veridp_check.alignment_reader import read_alignment
+from veridp_check.alignment.checker import loss_range
+from veridp_check.alignment.reader import read_alignment
 from veridp_check.document import NUMERIC
 from veridp_check.formulas import FormulaMap
 from veridp_check.records import Seen
 
 if TYPE_CHECKING:
-    from veridp.engines.prove.alignment import AlignmentProof
-    from veridp.engines.prove.divergence import DivergenceProof
+    from veridp.engines.prove.alignment.divergence import DivergenceProof
+    from veridp.engines.prove.alignment.proof import AlignmentProof
 
 FORMAT = "veridp-certificate"
 VERSION = 3

@@ -12,24 +12,24 @@ from typing import Any
 
 from veridp.engines.prove.convex import union_if_convex
 from veridp.errors import MechanismFailed, NotExplorable
-from veridp.kernel.coin_gaussian import with_coin_gaussian
-from veridp.kernel.coins import Toss
 from veridp.kernel.decimals import Written
-from veridp.kernel.discrete_laplace import with_discrete_laplace
 from veridp.kernel.distributions import Number
 from veridp.kernel.explore import MAX_PATHS, walk
 from veridp.kernel.expressions import Affine, Condition, affine
+from veridp.kernel.flow.retries import probability, without_retries
+from veridp.kernel.handmade.coin_gaussian import with_coin_gaussian
+from veridp.kernel.handmade.coins import Toss
+from veridp.kernel.handmade.discrete_laplace import with_discrete_laplace
+from veridp.kernel.handmade.rejection import with_discrete_gaussians
+from veridp.kernel.handmade.staircases import with_staircases
+from veridp.kernel.handmade.transforms import recognised
+from veridp.kernel.handmade.truncation import with_truncated_noise
 from veridp.kernel.output import Kind, Raised, Slot, Template
 from veridp.kernel.path import Again, OutputForm, Path, Step, map_leaves
-from veridp.kernel.recognition import recognised
-from veridp.kernel.rejection import with_discrete_gaussians
-from veridp.kernel.replay import RUNS, Listing, Replayed
-from veridp.kernel.retries import probability, without_retries
+from veridp.kernel.replay.agreement import RUNS, Listing, Replayed
 from veridp.kernel.site import Site
-from veridp.kernel.staircases import with_staircases
+from veridp.kernel.stand_ins.text import NoisyText
 from veridp.kernel.symbols import Derived, Noise, Relation, Symbol, Unknown, drawn_in, is_constant
-from veridp.kernel.text import NoisyText
-from veridp.kernel.truncation import with_truncated_noise
 from veridp.kernel.weights import Weight
 from veridp.mechanism import Mechanism
 from veridp_check.noise import parameters_of

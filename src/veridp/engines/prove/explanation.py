@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Literal
 
 from veridp.adjacency import Corner, Hull
+from veridp.engines.prove.alignment.shifts import Shift, ShiftProblem, cheapest_shifts, program_at, requirements_of
 from veridp.engines.prove.events import NoiseEvent
-from veridp.engines.prove.shifts import Shift, ShiftProblem, cheapest_shifts, program_at, requirements_of
 from veridp.kernel.site import Site
 from veridp.kernel.symbols import Noise, number_text
 from veridp.mechanism import Mechanism

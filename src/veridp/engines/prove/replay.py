@@ -22,18 +22,18 @@ from veridp.engines.prove.target import RecordedDraw, RecordingGenerator, is_sin
 from veridp.errors import INTERRUPTING, BadInput, MechanismFailed
 from veridp.kernel.output import raised
 from veridp.kernel.path import entries_of, outline_of
-from veridp_check.alignment_checker import MEANS
-from veridp_check.alignment_reader import Certificate
-from veridp_check.bounds_reader import Enclosed
+from veridp_check.alignment.checker import MEANS
+from veridp_check.alignment.reader import Certificate
+from veridp_check.bounds.reader import Enclosed
+from veridp_check.bounds.redrawn import RedrawnCertificate
 from veridp_check.checker import CheckResult, CheckStep, Rejection
-from veridp_check.composition_checker import CompositionCertificate
-from veridp_check.coupling_reader import Cases, CouplingCase, CouplingPart
+from veridp_check.composition.checker import CompositionCertificate
+from veridp_check.coupling.reader import Cases, CouplingCase, CouplingPart
 from veridp_check.document import NUMERIC, RATIONAL, CertificateFlaw, LinearCondition, LinearForm, Stated
-from veridp_check.induction_reader import InductionCertificate
-from veridp_check.induction_reader import InductionStep as LoopStep
+from veridp_check.induction.reader import InductionCertificate
+from veridp_check.induction.reader import InductionStep as LoopStep
 from veridp_check.noise import NoiseDraw
 from veridp_check.records import Seen
-from veridp_check.redrawn_checker import RedrawnCertificate
 from veridp_check.weights import PiecewiseWeight
 
 SIZES = (0, 1, 2, 3, 8, 30, 100, 257)  # of runs that are compared with a certificate for every size, in turn

@@ -17,13 +17,16 @@ from veridp.adjacency.base import numbers_of
 from veridp.budget import Deadline
 from veridp.budget.child_process import Reporter, contained
 from veridp.claim import Claim, Interval
-from veridp.engines.prove.aggregate_proof import AggregateProof, prove_aggregates_of
-from veridp.engines.prove.alignment import AlignmentProof, Proof, prove_by_alignment
-from veridp.engines.prove.bounds import prove_by_bounds, prove_values_by_bounds
+from veridp.engines.prove.aggregates.proof import AggregateProof, prove_aggregates_of
+from veridp.engines.prove.alignment.divergence import preference, prove_by_divergence
+from veridp.engines.prove.alignment.proof import AlignmentProof, Proof, prove_by_alignment
+from veridp.engines.prove.alignment.weights import WeightedEvents, weighted_events
+from veridp.engines.prove.bounds.proof import prove_by_bounds, prove_values_by_bounds
+from veridp.engines.prove.bounds.redrawn import RedrawnProof, prove_redrawn
 from veridp.engines.prove.cases import certified_word, has_finite_domain, interval_of
-from veridp.engines.prove.composition import prove_by_composition
-from veridp.engines.prove.coupling import CouplingProof, prove_on_regions, prove_on_values
-from veridp.engines.prove.divergence import preference, prove_by_divergence
+from veridp.engines.prove.composition.proof import prove_by_composition
+from veridp.engines.prove.composition.sampled_rounds import prove_by_rounds
+from veridp.engines.prove.coupling.proof import CouplingProof, prove_on_regions, prove_on_values
 from veridp.engines.prove.events import (
     NoiseEvent,
     check_noise,
@@ -35,13 +38,10 @@ from veridp.engines.prove.events import (
     replayed,
 )
 from veridp.engines.prove.formulas import formulated
-from veridp.engines.prove.induction import Induction, prove_for_every_size
+from veridp.engines.prove.induction.proof import Induction, prove_for_every_size
+from veridp.engines.prove.induction.stepwise import prove_by_steps
 from veridp.engines.prove.records import Summary, mapped, summarised, unsummarised
-from veridp.engines.prove.redrawn import RedrawnProof, prove_redrawn
 from veridp.engines.prove.regions import between, is_on_data
-from veridp.engines.prove.sampled_rounds import prove_by_rounds
-from veridp.engines.prove.stepwise import prove_by_steps
-from veridp.engines.prove.weights import WeightedEvents, weighted_events
 from veridp.errors import (
     BadInput,
     EnginesDisagree,
@@ -57,7 +57,7 @@ from veridp.kernel.output import Raised, output_of
 from veridp.kernel.path import Path, leaves
 from veridp.kernel.returned import identity
 from veridp.kernel.slivers import leaving_out_slivers, slivers_text
-from veridp.kernel.state import from_first_run
+from veridp.kernel.state.memory import from_first_run
 from veridp.kernel.symbols import Unknown, drawn_in
 from veridp.mechanism import Function, Mechanism, as_mechanism
 from veridp.presentation import Presentable

@@ -18,9 +18,9 @@ from veridp.engines.prove.certificate import argument_text
 from veridp.errors import BadInput
 from veridp.mechanism import Mechanism
 from veridp.notions import ApproximateBound
-from veridp_check.alignment_reader import Certificate, DifferenceBox
-from veridp_check.bounds_reader import Enclosed
-from veridp_check.coupling_reader import Cases
+from veridp_check.alignment.reader import Certificate, DifferenceBox
+from veridp_check.bounds.reader import Enclosed
+from veridp_check.coupling.reader import Cases
 from veridp_check.document import LISTED, Stated
 
 # ----------------------------------------------------------------------------------------------------------- recording

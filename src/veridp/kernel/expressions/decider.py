@@ -26,7 +26,7 @@ class Decider(ABC):
     settles = False  # whether a comparison has its truth at once, for code that asks which of two objects it is
     whole = True  # whether there may be integers with noise; not for code that asks which object a number is
     choosing = False  # whether what is computed from truth values and plain numbers stays undecided
-    adaptive = False  # whether data with noise are taken for released numbers, see `veridp.kernel.releases`
+    adaptive = False  # whether data with noise are taken for released numbers, see `veridp.kernel.flow.releases`
 
     def summed(self, total: Affine) -> Affine:
         """What an adaptive run makes of a sum."""

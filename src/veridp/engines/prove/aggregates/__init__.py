@@ -1,0 +1,1 @@
+"""Proofs for every number of records: mechanisms of sums over their records."""

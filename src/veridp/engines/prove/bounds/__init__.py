@@ -1,0 +1,1 @@
+"""Proofs by bounds on the density of every output."""

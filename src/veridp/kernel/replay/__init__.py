@@ -1,0 +1,1 @@
+"""Plain runs of a mechanism, held against the paths that were explored."""

@@ -1,0 +1,1 @@
+"""Certificates of alignments, and of what their shifts cost at a δ."""

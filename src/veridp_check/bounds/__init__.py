@@ -1,0 +1,1 @@
+"""Certificates of bounds on densities, also of numbers that are drawn again."""

@@ -1,0 +1,1 @@
+"""Certificates of noisy steps, one after the other."""

@@ -1,0 +1,1 @@
+"""Certificates of couplings, also of those that give up events and pay δ."""

@@ -1,0 +1,1 @@
+"""Bounds from above on the distribution of a privacy loss."""
