@@ -36,7 +36,7 @@ import numpy as np
 
 from veridp.errors import NotExplorable
 from veridp.kernel.generator import StandInGenerator
-from veridp.kernel.site import LIBRARIES
+from veridp.kernel.site import LIBRARIES, VERIDP
 from veridp.kernel.stand_ins import Symbolic
 from veridp.kernel.state.contents import (
     IMMUTABLE_TYPE,
@@ -62,8 +62,7 @@ from veridp.mechanism.randomness import AdoptedRandom, AdoptedState, replaced_by
 MAX_OBJECTS = 200_000  # that one function can reach
 MANY_PLAIN_ENTRIES = 1_000  # entries of a table of plain values that is read at once
 RANDOMNESS = "global randomness"
-PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-CATALOGUE = os.path.join(PACKAGE, "catalogue") + os.sep  # mechanisms like a user's
+CATALOGUE = os.path.join(VERIDP, "catalogue") + os.sep  # mechanisms like a user's
 
 NUMBERS = frozenset({int, float, str, bytes, bool, type(None)})  # of which those in a library are all compared
 IMMUTABLE = (
@@ -513,7 +512,7 @@ class _Space:
 def _is_library(file: str) -> bool:
     if file.startswith(CATALOGUE):
         return False
-    return file.startswith((PACKAGE, "<frozen")) or any(library in file for library in LIBRARIES)
+    return file.startswith((VERIDP, "<frozen")) or any(library in file for library in LIBRARIES)
 
 
 def _home(function: Any) -> str:
