@@ -7,7 +7,6 @@ reading alone, so the result does not depend on who runs the blocks.
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from veridp.budget import OutOfTime, at_most
+from veridp.budget import Deadline, OutOfTime, at_most
 from veridp.errors import MechanismError, MechanismHung
 from veridp.kernel.output import shown
 from veridp.kernel.site import raised_at
@@ -99,16 +98,17 @@ class Job:
             yield from ((self.rows(block), self.run(block)) for block in range(self.blocks))
             return
         values: list[object] = []
-        since = time.monotonic()
+        clock = Deadline()
+        since = clock.spent
         for block in range(self.blocks):
             with reported(self.name, self.data, self.time_limit):
                 values += scalar_values(self.function, self.data, generator(self.seed, BLOCKS, block), self.rows(block))
             last = block == self.blocks - 1
-            if last or len(values) >= SMALL_BLOCK or time.monotonic() - since > TOGETHER_SECONDS:
+            if last or len(values) >= SMALL_BLOCK or clock.spent - since > TOGETHER_SECONDS:
                 with reported(self.name, self.data, self.time_limit):
                     outputs = encode(values)
                 yield len(values), self._measured(outputs)
-                values, since = [], time.monotonic()
+                values, since = [], clock.spent
 
     def _measured(self, outputs: Outputs) -> Any:
         outputs = replace(outputs, reading=str(self.reading))

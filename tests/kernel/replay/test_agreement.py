@@ -316,7 +316,7 @@ def test_indexing_by_noisy_truth_values_is_explored_as_numpy_does_it():
 def test_the_error_says_where_what_was_drawn_and_both_outputs():
     with pytest.raises(ExplorationDisagrees, match=r"type_of_a_number on \[1\.0\], drawing \[.*\], returns 1\.0"):
         replay(type_of_a_number, [1.0])
-    with pytest.raises(ExplorationDisagrees, match=r"test_replay\.py:\d+: the plain run goes another way"):
+    with pytest.raises(ExplorationDisagrees, match=r"test_agreement\.py:\d+: the plain run goes another way"):
         replay(exact_type, [1.0])
 
 
