@@ -37,7 +37,7 @@ class Reading(enum.StrEnum):
 
 LARGE_BLOCK = 2**19  # rows for which one run of Python code is little beside its arrays
 SMALL_BLOCK = 2**12  # rows that a function of a few microseconds does in a few hundredths of a second
-TOGETHER_SECONDS = 0.5  # of blocks that are measured together: whoever waits for slow ones wants to see progress
+TOGETHER_SECONDS = 0.1  # of blocks that are measured together: slow ones are counted, and may be cut short, one by one
 PARTS = 64  # a short job of slow calls is cut into so many blocks
 GRACE = 30.0  # seconds past the time limit after which a worker that did not notice it is ended from outside
 AT_HOME = {Reading.ONE_BY_ONE: 2**13, Reading.VECTORISED: 2**22, Reading.BATCH: 2**22, Reading.COMPILED: 2**20}
