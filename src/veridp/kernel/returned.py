@@ -92,7 +92,7 @@ _BASES: tuple[type[Any], ...] = (
 def opened_subclass(value: Any) -> Any:
     """A value whose class adds something of its own to a list, a number, an array, …, as a dict that has all of it.
 
-    None where it adds nothing: whoever sees an output sees its attributes too, and what is under a mask.
+    None where it adds nothing: an output shows its attributes too, and what is under a mask.
     """
     if isinstance(value, np.ma.MaskedArray):
         return {CLASS: type(value).__qualname__, "data": value.data, "mask": np.ma.getmaskarray(value)}

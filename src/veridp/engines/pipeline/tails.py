@@ -1,7 +1,7 @@
 """Values that a program makes of uniform draws: how far their tails are apart on two inputs.
 
-The inverse of a distribution function, applied to a uniform draw u, is noise whose parameters nobody sees. But whoever
-moves u towards 0 or 1 sees the tails: noise that is only moved by the data loses a bounded amount there, or one that
+The inverse of a distribution function, applied to a uniform draw u, is noise with hidden parameters. But moving
+u towards 0 or 1 shows the tails: noise that is only moved by the data loses a bounded amount there, or one that
 grows ever more slowly (normal noise), while noise whose scale depends on the data loses in proportion to ln u.
 """
 
